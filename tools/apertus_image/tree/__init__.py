@@ -1,0 +1,1 @@
+"""Trees on disk, and the manifests that describe them."""
