@@ -1,0 +1,1 @@
+"""The commands: each parses its arguments, calls the library and prints a result."""

@@ -1,0 +1,1 @@
+"""Bringing pinned inputs to the machine; the hash decides, a URL only helps."""

@@ -1,0 +1,1 @@
+"""Pins: the requested requirements, the locks made from them, and their checks."""

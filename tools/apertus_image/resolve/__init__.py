@@ -1,0 +1,1 @@
+"""Making locks: uv resolves wheels, apt resolves Debian packages."""

@@ -1,0 +1,147 @@
+"""The lock of wheels: uv chooses the versions, the index says what the files are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import requests
+from packaging.metadata import parse_email
+from packaging.utils import (
+    InvalidWheelFilename,
+    canonicalize_name,
+    canonicalize_version,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion
+
+from apertus_image.errors import UserError
+from apertus_image.fetch.index import IndexFile, project_files
+from apertus_image.fetch.remote import wheel_metadata
+from apertus_image.fetch.sources import ca_bundle, wheel_indexes
+from apertus_image.pins import lockfile, requirements
+from apertus_image.resolve.cuda import toolkit_version
+from apertus_image.resolve.platform import PYTHON, best_wheel, glibc_problem
+
+__all__ = ["EXCLUDE_NEWER", "MACHINES", "resolve"]
+
+MACHINES = ("x86_64", "aarch64")
+EXCLUDE_NEWER = "2026-07-15"
+"""Nothing newer: vLLM 0.25.1 never saw it (trap 2)."""
+
+
+def resolve(pins: Path) -> dict[str, Any]:
+    """Resolve `requirements.in` for both machines.
+
+    Raises:
+        UserError: uv cannot resolve, no wheel fits, or CUDA is mixed.
+    """
+    file = pins / "requirements.in"
+    indexes = wheel_indexes()
+    sections: dict[str, list[dict[str, Any]]] = {}
+    with requests.Session() as session:
+        session.verify = ca_bundle() or True
+        for machine in MACHINES:
+            versions = _versions(file, machine, indexes)
+            with ThreadPoolExecutor(8) as pool:
+                entries = pool.map(
+                    lambda item, machine=machine: _entry(session, indexes, machine, *item),
+                    sorted(versions.items()),
+                )
+                sections[machine] = list(entries)
+    cuda = {machine: toolkit_version(entries) for machine, entries in sections.items()}
+    if len(set(cuda.values())) > 1:
+        raise UserError("the machines' CUDA toolkits differ", got=cuda,
+                        next_step="bound them in nix/pins/requirements.in")
+    return {
+        "format": lockfile.FORMAT,
+        "kind": "wheels",
+        "requirements": {file.name: requirements.sha256(file)},
+        "python": f"{PYTHON[0]}.{PYTHON[1]}",
+        "exclude_newer": EXCLUDE_NEWER,
+        "cuda": cuda["x86_64"],
+        "differs": _differences(sections),
+        **sections,
+    }
+
+
+def _versions(file: Path, machine: str, indexes: list[str]) -> dict[str, str]:
+    """name -> version, as `uv pip compile` gives them for wheels only."""
+    command = [
+        str(Path(sys.executable).with_name("uv")), "pip", "compile", str(file), "--quiet",
+        "--only-binary", ":all:", "--python-version", f"{PYTHON[0]}.{PYTHON[1]}",
+        "--python-platform", f"{machine}-manylinux_2_40", "--exclude-newer", EXCLUDE_NEWER,
+        "--no-header", "--no-annotate", "--no-config",
+        "--default-index", indexes[0],
+        *(item for index in indexes[1:] for item in ("--index", index)),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        raise UserError("uv cannot resolve the requirements", where=f"{file}, {machine}",
+                        got=result.stderr.strip(), next_step="mend nix/pins/requirements.in")
+    pairs = (line.split(";")[0].split("==") for line in result.stdout.split("\n") if line)
+    return {canonicalize_name(name): version.strip() for name, version in pairs}
+
+
+def _entry(
+    session: requests.Session, indexes: list[str], machine: str, name: str, version: str
+) -> dict[str, Any]:
+    wanted = canonicalize_version(version)
+    files = {
+        file.name: file
+        for file in project_files(session, indexes, name)
+        if file.name.endswith(".whl")
+        and _version(file.name) == wanted
+        and not file.yanked
+    }
+    chosen = files[best_wheel(files, machine)]
+    if problem := glibc_problem(chosen.name, machine):
+        raise UserError("a wheel does not fit the image", where=chosen.name, got=problem)
+    if not chosen.sha256 or not chosen.size:
+        raise UserError("the index gives no hash or size for a file", where=chosen.url,
+                        next_step="use an index that speaks PEP 691 (APERTUS_PYPI_INDEX)")
+    return {
+        "name": name,
+        "version": version,
+        "file": chosen.name,
+        "sha256": chosen.sha256,
+        "size": chosen.size,
+        "tags": sorted(str(tag) for tag in parse_wheel_filename(chosen.name)[3]),
+        "requires": _requires(session, chosen),
+    }
+
+
+def _version(file: str) -> str | None:
+    """The canonical version in a wheel's name; None for names older than the standard."""
+    try:
+        return canonicalize_version(parse_wheel_filename(file)[1])
+    except (InvalidWheelFilename, InvalidVersion):
+        return None
+
+
+def _requires(session: requests.Session, file: IndexFile) -> list[str]:
+    """Requires-Dist of the wheel's METADATA, from beside it (PEP 658) or inside it."""
+    if file.metadata_url:
+        reply = session.get(file.metadata_url, timeout=60)
+        reply.raise_for_status()
+        metadata = reply.content
+    else:
+        metadata = wheel_metadata(session, file.url, file.size or 0)
+    needs = parse_email(metadata)[0].get("requires_dist", [])
+    # What an extra needs is no need of this image; those asked for are pins of their own.
+    return sorted(need for need in needs if not re.search(r"extra\s*==", need))
+
+
+def _differences(sections: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, str]]:
+    """Names whose versions the two machines do not share; `absent` where one lacks it."""
+    versions = {m: {e["name"]: e["version"] for e in entries} for m, entries in sections.items()}
+    names = sorted({name for section in versions.values() for name in section})
+    return {
+        name: {m: section.get(name, "absent") for m, section in versions.items()}
+        for name in names
+        if len({section.get(name) for section in versions.values()}) > 1
+    }
