@@ -3,7 +3,7 @@
 # { system; bootstrap; toolchain; locks ? ./. } -> {
 #   wheels     = { cuda; excludeNewer; x86_64 = [ pin ]; aarch64 = [ pin ]; };
 #   userland   = { amd64 = [ pin ]; arm64 = [ pin ]; };   likewise toolchain, toolchainGo
-#   bootstrap  = { amd64; arm64; tree = { x86_64 = SRI hash; aarch64; }; };
+#   bootstrap  = { amd64; arm64; tree = { x86_64 = SHA-256; aarch64; }; };
 #   go         = nix/pins/go.json;
 #   storeName  = file name -> store name;
 #   deb, wheel = entry of a lock -> fixed-output derivation;
@@ -79,6 +79,16 @@ let
     impureEnvVars = proxyVariables ++ [ "APERTUS_DEBIAN_MIRRORS" "APERTUS_DEBIAN_SNAPSHOT" ];
   };
 
+  # Whom to trust where the machine's own bundle is not: in the sandbox.
+  certificates =
+    let package = lib.head (lib.filter (pin: pin.name == "ca-certificates") (debian "userland").amd64); in
+    (import ../toolchain/shell.nix { inherit system bootstrap; }).run "ca-certificates.crt"
+      { deb = package.path; }
+      ''
+        dpkg-deb -x "$deb" root
+        cat root/usr/share/ca-certificates/mozilla/*.crt >"$out"
+      '';
+
   wheel = entry: fixedOutput entry.file entry.sha256 {
     builder = "${toolchain}/bin/python3";
     args = [
@@ -90,8 +100,7 @@ let
         os.execv(sys.executable, [sys.executable, "-m", "apertus_image.fetch.builder", os.environ["specPath"], os.environ["out"]])
       ''
     ];
-    # The machine's own bundle is not in the sandbox; Debian's, from the toolchain, is.
-    certificates = "${toolchain}/etc/ssl/certs/ca-certificates.crt";
+    inherit certificates;
     spec = lib.toJSON { kind = "wheel"; inherit (entry) name file sha256 size; };
     passAsFile = [ "spec" ];
     PYTHONPATH = import ../library.nix [ "pins" "fetch" ];

@@ -4,7 +4,7 @@
 # them and adds the tree as a fixed-output path. This derivation only names that path; it
 # cannot build, and its URL is what Nix prints then: the command to run.
 { system
-, hash    # of the tree: bin/bash and bin/busybox (nix/pins/bootstrap.json)
+, hash    # SHA-256 of the NAR of the tree: bin/bash and bin/busybox (nix/pins/bootstrap.json)
 }:
 
 derivation {
@@ -13,7 +13,7 @@ derivation {
   builder = "builtin:fetchurl";
   url = "file:///the-bootstrap-is-not-in-the-store/next/run/tools/prefetch";
   outputHashMode = "recursive";
-  outputHashAlgo = null;
+  outputHashAlgo = "sha256";
   outputHash = hash;
   preferLocalBuild = true;
 }

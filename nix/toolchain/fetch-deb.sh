@@ -12,8 +12,13 @@ export PATH=
 applet() { (exec -a "$1" "$busybox" "${@:2}"); }
 
 file=${pool##*/}
-# A lock's date as a snapshot archive writes it: 20261121T101500Z.
-stamp=${date//[-:]/}
+# The lock's date ("Sat, 21 Nov 2026 09:15:44 UTC") as a snapshot archive writes it.
+stamp() {
+    local months=JanFebMarAprMayJunJulAugSepOctNovDec before
+    set -- $date
+    before=${months%%"$3"*}
+    printf '%04d%02d%02dT%sZ' "$4" $((${#before} / 3 + 1)) "$((10#$2))" "${5//:/}"
+}
 
 candidates() {
     local base
@@ -25,7 +30,7 @@ candidates() {
         esac
     done
     for base in ${APERTUS_DEBIAN_SNAPSHOT:-}; do
-        echo "${base%/}/$stamp/$pool"
+        echo "${base%/}/$(stamp)/$pool"
     done
 }
 
