@@ -83,7 +83,7 @@ def scan(
             source = (origins or {}).get(path, origin)
             status = full.lstat()
             if stat.S_ISLNK(status.st_mode):
-                yield Entry(path, "link", source, target=os.readlink(full))
+                yield Entry(path, "link", source, target=str(full.readlink()))
             elif stat.S_ISDIR(status.st_mode):
                 yield Entry(path, "dir", source)
             else:

@@ -1,0 +1,78 @@
+"""tools/prefetch: every pinned input of an image into the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import click
+
+from apertus_image.commands.project import PROJECT, setup_option, store_option
+from apertus_image.fetch.plan import inputs
+from apertus_image.fetch.prefetch import Result, prefetch
+from apertus_image.store.store import Store
+from apertus_image.tree.machine import this_machine
+from apertus_image.ui.errors import command_errors
+from apertus_image.ui.progress import Progress, size
+
+__all__ = ["bring", "main"]
+
+
+def bring(names: list[str], store: Store, *, go: bool = False, jobs: int = 8) -> Result:
+    """Prefetch the named images' inputs, with progress on a terminal."""
+    wanted, boot = inputs(PROJECT / "nix/pins", names, this_machine(), go=go)
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    started = time.monotonic()
+
+    def progress(count: int, total: int):
+        return Progress(f"fetching {count} inputs", total).add
+
+    result = prefetch(wanted, boot, store, base / "apertus-image" / "fetch", jobs=jobs,
+                      progress=progress)
+    if result.fetched:
+        click.echo(f"fetched {result.fetched} inputs, {size(result.bytes)}, in "
+                   f"{time.monotonic() - started:.0f} s; {result.present} were there", err=True)
+    return result
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--jobs", type=click.IntRange(1, 64), default=8, show_default=True,
+              help="Downloads at a time.")
+@click.option("--go", is_flag=True, help="Also what builds nix2container.")
+@click.option("--list", "listing", is_flag=True, help="List what is missing; bring nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@store_option
+@setup_option
+@command_errors
+def main(
+    names: tuple[str, ...], jobs: int, go: bool, listing: bool, as_json: bool, store: Store
+) -> None:
+    """Bring the inputs of images NAMES into the store, those that are not there.
+
+    Files come from where pip, apt and go on this machine get theirs, or from
+    APERTUS_PYPI_INDEX, APERTUS_DEBIAN_MIRRORS, APERTUS_DEBIAN_SNAPSHOT and
+    APERTUS_GOPROXY; every file is checked against the lock.
+
+    \b
+    Example:
+      tools/prefetch apertus-image-aarch64
+      tools/prefetch --list
+    """
+    chosen = list(names) or ["apertus-image"]
+    if listing:
+        wanted, boot = inputs(PROJECT / "nix/pins", chosen, this_machine(), go=go)
+        valid = store.valid([each.store_path for each in wanted])
+        for each in wanted:
+            if each.store_path not in valid:
+                click.echo(f"{each.pin.size:>12}  {each.pin.file}")
+        return
+    result = bring(chosen, store, go=go, jobs=jobs)
+    if as_json:
+        click.echo(json.dumps(vars(result)))
+
+
+if __name__ == "__main__":
+    main(prog_name="tools/prefetch")

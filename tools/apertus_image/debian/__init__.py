@@ -1,0 +1,1 @@
+"""Debian packages unpacked into a root file system, without running any of them."""

@@ -1,0 +1,1 @@
+"""What the user sees: errors, progress, sizes."""
