@@ -4,10 +4,9 @@
 # their arrays in .attrs.sh.
 set -eu -o pipefail
 
-structured=${NIX_ATTRS_SH_FILE:-.attrs.sh}
-if [ -e "$structured" ]; then
-    # A declare inside a function would be local; nothing here is a function.
-    . "$structured"
+# Nix 2.8 names a path outside the sandbox in NIX_ATTRS_SH_FILE; the file is here.
+if [ -e .attrs.sh ]; then
+    . ./.attrs.sh
     out=${outputs[out]}
     export out
 fi
