@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from apertus_image.errors import UserError
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
 
-__all__ = ["Maker", "choose", "locked_source"]
+__all__ = ["Maker", "choose", "locked_source", "source"]
 
 INPUT = "nix2container"
 ANSWER_SECONDS = 3.0
@@ -32,13 +34,11 @@ class Maker:
         name: `nix2container` or `emitter`.
         why: half a sentence for the user.
         arguments: what `nix build` needs to be told for it.
-        source: store path of nix2container's source, if it is there.
     """
 
     name: str
     why: str
     arguments: tuple[str, ...] = ()
-    source: str | None = None
 
 
 def locked_source(project: Path) -> tuple[str, str]:
@@ -86,7 +86,7 @@ def choose(
     if wanted == "emitter":
         return Maker("emitter", "asked for", emitter)
     if store.valid([path]):
-        return Maker(INPUT, "its locked source is in the store", source=path)
+        return Maker(INPUT, "its locked source is in the store")
     if (answers or _answers)(url):
         return Maker(INPUT, "GitHub answers, so Nix fetches its locked source")
     if wanted == INPUT:
@@ -100,6 +100,18 @@ def choose(
     return Maker(
         "emitter", "nix2container's source is not in the store and GitHub does not answer", emitter
     )
+
+
+def source(project: Path, store: Store) -> Path:
+    """nix2container's source tree, fetched by Nix if it is not there yet."""
+    path, _ = locked_source(project)
+    if not store.valid([path]):
+        command = ["nix", *store.nix_args(), "flake", "archive", str(project)]
+        result = subprocess.run(command, env=os.environ | store.environment(project))
+        if result.returncode:
+            raise UserError("Nix cannot fetch nix2container's source", where=path,
+                            next_step="tools/build --maker emitter")
+    return store.physical(path)
 
 
 def _answers(url: str) -> bool:

@@ -10,7 +10,7 @@ import click
 from apertus_image.build.maker import choose
 from apertus_image.build.run import build
 from apertus_image.commands.prefetch import bring
-from apertus_image.commands.project import PROJECT, setup_option, store_option
+from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
 from apertus_image.store.store import Store
 from apertus_image.ui.errors import command_errors
 
@@ -19,10 +19,7 @@ __all__ = ["main"]
 
 @click.command()
 @click.argument("name", default="apertus-image")
-@click.option(
-    "--maker", "wanted", type=click.Choice(["auto", "nix2container", "emitter"]), default="auto",
-    show_default=True, help="What makes the layers; both give the same bytes.",
-)
+@maker_option
 @click.option("--out-link", type=click.Path(path_type=Path), default=None,
               help="Where to put the link to the result. [default: result in the clone]")
 @click.option("--json", "as_json", is_flag=True, help="Print path, maker and reason as JSON.")

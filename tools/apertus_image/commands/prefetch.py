@@ -9,7 +9,16 @@ from pathlib import Path
 
 import click
 
-from apertus_image.commands.project import PROJECT, setup_option, store_option
+from apertus_image.build.maker import Maker, choose, source
+from apertus_image.build.run import build, root
+from apertus_image.commands.project import (
+    PINS,
+    PROJECT,
+    maker_option,
+    setup_option,
+    store_option,
+)
+from apertus_image.fetch.govendor import expected_path, vendor
 from apertus_image.fetch.plan import inputs
 from apertus_image.fetch.prefetch import Result, prefetch
 from apertus_image.store.store import Store
@@ -20,9 +29,10 @@ from apertus_image.ui.progress import Progress, size
 __all__ = ["bring", "main"]
 
 
-def bring(names: list[str], store: Store, *, go: bool = False, jobs: int = 8) -> Result:
-    """Prefetch the named images' inputs, with progress on a terminal."""
-    wanted, boot = inputs(PROJECT / "nix/pins", names, this_machine(), go=go)
+def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8) -> Result:
+    """Prefetch what the named images are made of and by, with progress on a terminal."""
+    own = maker.name == "nix2container"
+    wanted, boot = inputs(PINS, names, this_machine(), go=own)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     started = time.monotonic()
 
@@ -34,6 +44,12 @@ def bring(names: list[str], store: Store, *, go: bool = False, jobs: int = 8) ->
     if result.fetched:
         click.echo(f"fetched {result.fetched} inputs, {size(result.bytes)}, in "
                    f"{time.monotonic() - started:.0f} s; {result.present} were there", err=True)
+    if own and not store.valid([expected_path(PINS)]):
+        click.echo("vendoring nix2container's Go modules", err=True)
+        go = build(PROJECT, "go", store, maker, link=None)
+        vendor(PINS, source(PROJECT, store), store.physical(str(go)) / "bin/go", store)
+    for name in names:
+        root(PROJECT, f"inputs-{name}", store, maker)
     return result
 
 
@@ -41,14 +57,14 @@ def bring(names: list[str], store: Store, *, go: bool = False, jobs: int = 8) ->
 @click.argument("names", nargs=-1)
 @click.option("--jobs", type=click.IntRange(1, 64), default=8, show_default=True,
               help="Downloads at a time.")
-@click.option("--go", is_flag=True, help="Also what builds nix2container.")
+@maker_option
 @click.option("--list", "listing", is_flag=True, help="List what is missing; bring nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @store_option
 @setup_option
 @command_errors
 def main(
-    names: tuple[str, ...], jobs: int, go: bool, listing: bool, as_json: bool, store: Store
+    names: tuple[str, ...], jobs: int, wanted: str, listing: bool, as_json: bool, store: Store
 ) -> None:
     """Bring the inputs of images NAMES into the store, those that are not there.
 
@@ -62,14 +78,15 @@ def main(
       tools/prefetch --list
     """
     chosen = list(names) or ["apertus-image"]
+    maker = choose(PROJECT, store, wanted)
     if listing:
-        wanted, boot = inputs(PROJECT / "nix/pins", chosen, this_machine(), go=go)
-        valid = store.valid([each.store_path for each in wanted])
-        for each in wanted:
+        pinned, _ = inputs(PINS, chosen, this_machine(), go=maker.name == "nix2container")
+        valid = store.valid([each.store_path for each in pinned])
+        for each in pinned:
             if each.store_path not in valid:
                 click.echo(f"{each.pin.size:>12}  {each.pin.file}")
         return
-    result = bring(chosen, store, go=go, jobs=jobs)
+    result = bring(chosen, store, maker, jobs=jobs)
     if as_json:
         click.echo(json.dumps(vars(result)))
 

@@ -9,9 +9,10 @@ import click
 
 from apertus_image.store.store import Store
 
-__all__ = ["PROJECT", "setup_option", "store_option"]
+__all__ = ["PINS", "PROJECT", "maker_option", "setup_option", "store_option"]
 
 PROJECT = Path(__file__).resolve().parents[3]
+PINS = PROJECT / "nix/pins"
 
 
 def store_option(command: Callable) -> Callable:
@@ -21,6 +22,15 @@ def store_option(command: Callable) -> Callable:
         callback=lambda _context, _option, value: Store(Path(value).resolve() if value else None),
         help="Keep the store below DIR (DIR/nix/store), for a user without /nix. "
         "[env: APERTUS_STORE]",
+    )(command)
+
+
+def maker_option(command: Callable) -> Callable:
+    """Add --maker, passed as `wanted`."""
+    return click.option(
+        "--maker", "wanted", type=click.Choice(["auto", "nix2container", "emitter"]),
+        default="auto", show_default=True,
+        help="What makes the layers; both give the same bytes.",
     )(command)
 
 

@@ -1,0 +1,45 @@
+"""tools/test: the whole test suite, after what it needs has been built."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+
+from apertus_image.build.maker import choose
+from apertus_image.build.run import build
+from apertus_image.commands.prefetch import bring
+from apertus_image.commands.project import PROJECT, setup_option
+from apertus_image.store.store import Store
+from apertus_image.ui.errors import command_errors
+
+__all__ = ["main"]
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@setup_option
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@command_errors
+def main(arguments: tuple[str, ...]) -> None:
+    """Build the smoke image, then run every test; ARGUMENTS go to pytest.
+
+    Tests of the full image run where it has been built, and say so where it has not.
+
+    \b
+    Example:
+      tools/test --setup
+      tools/test tests/oci -x
+    """
+    store = Store()
+    maker = choose(PROJECT, store)
+    click.echo(f"layers are made by {maker.name}: {maker.why}", err=True)
+    bring(["smoke-image"], store, maker)
+    build(PROJECT, "smoke-image", store, maker, link=PROJECT / ".roots" / "smoke-image")
+    command = [sys.executable, "-m", "pytest", *arguments]
+    # pytest's exit code 5, no test ran, is a failure here too.
+    sys.exit(subprocess.run(command, cwd=PROJECT).returncode)
+
+
+if __name__ == "__main__":
+    main(prog_name="tools/test")
