@@ -6,7 +6,10 @@
 #   bootstrap  = { amd64; arm64; tree = { x86_64 = SHA-256; aarch64; }; };
 #   go         = nix/pins/go.json;
 #   storeName  = file name -> store name;
-#   deb, wheel = entry of a lock -> fixed-output derivation;
+#   normalisedHash = requirements file -> SHA-256, as the locks record it;
+#   deb        = date of a lock -> entry -> fixed-output derivation;
+#   wheel      = entry -> fixed-output derivation;
+#   certificates = whom to trust inside a fetching derivation, a PEM file;
 #   proxyVariables = what a fetching derivation may know of its surroundings;
 # }
 #
@@ -69,6 +72,7 @@ let
     preferLocalBuild = true;
   } // attributes);
 
+  # The date is where a snapshot archive is asked for what mirrors have dropped.
   deb = date: entry: fixedOutput (baseNameOf entry.path) entry.sha256 {
     builder = "${bootstrap}/bin/bash";
     args = [ ../toolchain/fetch-deb.sh ];
@@ -118,8 +122,7 @@ let
     lib.mapAttrs (_: map pin) { inherit (lock) amd64 arm64; };
 in
 {
-  inherit storeName proxyVariables wheel normalisedHash;
-  deb = deb "";
+  inherit storeName proxyVariables certificates deb wheel normalisedHash;
 
   wheels =
     let

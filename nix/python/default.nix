@@ -15,6 +15,8 @@ let
   byName = lib.listToAttrs (map (wheel: { inherit (wheel) name; value = wheel; }) wheels);
   waivers = lib.fromJSON (lib.readFile ../pins/waivers.json);
 
+  recordWaivers = lib.fromJSON (lib.readFile ../pins/record-waivers.json);
+
   groupTree = group: builder {
     name = "python-${group.name}-${machine.name}";
     module = "wheel.build";
@@ -22,13 +24,13 @@ let
     outputs = [ "out" "manifest" ];
     spec = {
       inherit prefix python;
-      interpreter = "${prefix}/bin/python";
       machine = machine.name;
       wheels = map (name: byName.${name}) group.wheels;
       # Only what concerns this group, so that another's waiver does not rebuild it.
       waivers = lib.filter
         (waiver: lib.any (name: lib.elem name group.wheels) ([ waiver.keep ] ++ waiver.drop))
         waivers;
+      record_waivers = lib.filter (waiver: lib.elem waiver.wheel group.wheels) recordWaivers;
     };
   };
   built = map (group: { inherit (group) name wheels; tree = groupTree group; }) groups;

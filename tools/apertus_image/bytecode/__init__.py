@@ -1,0 +1,1 @@
+"""Python bytecode with the same bytes every time."""

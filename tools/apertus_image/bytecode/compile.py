@@ -1,0 +1,115 @@
+"""Compiling the Python files of a tree, several at a time, always to the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from apertus_image.errors import UserError
+
+__all__ = ["Compiled", "cache_path", "compile_tree", "workers"]
+
+ZYGOTE = Path(__file__).with_name("zygote.py")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One source's bytecode.
+
+    Attributes:
+        source: image path of the source.
+        path: image path of the bytecode.
+        sha256: hex digest of the bytecode, None when skipped.
+        size: bytes, None when skipped.
+        skipped: why there is no bytecode, None when there is.
+    """
+
+    source: str
+    path: str
+    sha256: str | None = None
+    size: int | None = None
+    skipped: str | None = None
+
+
+def workers() -> int:
+    """How many processes a builder may use (Nix's NIX_BUILD_CORES)."""
+    return max(1, int(os.environ.get("NIX_BUILD_CORES") or os.cpu_count() or 1))
+
+
+def cache_path(source: str, python: str) -> str:
+    """Where the bytecode of a source lies (PEP 3147): `a/b.py` -> `a/__pycache__/b.….pyc`."""
+    path = PurePosixPath(source)
+    tag = "cpython-" + python.replace(".", "")
+    return str(path.parent / "__pycache__" / f"{path.stem}.{tag}.pyc")
+
+
+def compile_tree(
+    root: Path, sources: Iterable[str], python: str, count: int | None = None
+) -> list[Compiled]:
+    """Write the bytecode of `sources` beside them.
+
+    A source that does not compile (a template, a test of bad syntax) gets none, as with pip.
+
+    Args:
+        root: the tree on disk; image path `/a.py` lies at `root/a.py`.
+        sources: image paths; they are baked in, for tracebacks.
+        python: `major.minor` of the image's Python, which must be the running one.
+        count: number of workers, default `workers()`. It does not change the bytes.
+
+    Raises:
+        UserError: the running Python is another one, or a compiler died.
+    """
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if running != python:
+        raise UserError("bytecode needs the image's own Python", expected=python, got=running)
+    jobs = sorted(sources)
+    for folder in {Path(f"{root}{cache_path(source, python)}").parent for source in jobs}:
+        folder.mkdir(exist_ok=True)
+    count = min(count or workers(), max(1, len(jobs)))
+    with ThreadPoolExecutor(count) as pool:
+        parts = pool.map(lambda n: _compile(root, jobs[n::count], python), range(count))
+        results = [each for part in parts for each in part]
+    # A folder made for files that all were skipped is no part of the tree.
+    for folder in {Path(f"{root}{each.path}").parent for each in results if each.skipped}:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+    return sorted(results, key=lambda each: each.source)
+
+
+def _compile(root: Path, sources: list[str], python: str) -> list[Compiled]:
+    """Hand `sources` to one zygote, one after the other."""
+    results = []
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-B", "-W", "ignore", str(ZYGOTE)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+        # Isolated mode ignores PYTHON*; nothing else of the surroundings matters to it.
+        env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
+    ) as zygote:
+        for source in sources:
+            target = cache_path(source, python)
+            output = Path(f"{root}{target}")
+            zygote.stdin.write(json.dumps([f"{root}{source}", str(output), source]) + "\n")
+            zygote.stdin.flush()
+            line = zygote.stdout.readline()
+            if not line:
+                raise UserError("the compiler of bytecode died", where=source,
+                                next_step="see the messages above; memory may be short")
+            skipped = json.loads(line)
+            if skipped is None:
+                data = output.read_bytes()
+                results.append(
+                    Compiled(source, target, hashlib.sha256(data).hexdigest(), len(data))
+                )
+            elif skipped.startswith("the compiler died"):
+                raise UserError(skipped, where=source)
+            else:
+                results.append(Compiled(source, target, skipped=skipped))
+        zygote.stdin.close()
+    return results

@@ -1,0 +1,1 @@
+"""Wheels installed as one environment, by pypa/installer, in disjoint groups."""
