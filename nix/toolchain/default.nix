@@ -21,6 +21,7 @@ let
   toolchain = shell.run "apertus-toolchain"
     {
       debs = debs pins.toolchain;
+      inherit (pins) certificates;
       triplet = "${machine.name}-linux-gnu";
       programs = [ "bash" "jq" "mksquashfs" "patchelf" "python3.13" "unsquashfs" "zstd" ];
       allowedReferences = [ "out" ];
@@ -48,5 +49,8 @@ let
 in
 {
   inherit bootstrap toolchain go;
-  pkgs = import ./pkgs.nix { inherit system machine shell bootstrap toolchain go; inherit (pins) proxyVariables; };
+  pkgs = import ./pkgs.nix {
+    inherit system machine shell toolchain go;
+    inherit (pins) certificates proxyVariables;
+  };
 }

@@ -2,7 +2,7 @@
 # and its vendored dependencies, without C. Upstream's tests are not run.
 #
 # { pname; version; src; vendorHash; ldflags ? [ ]; } -> derivation with bin/
-{ runCommand, go, proxyVariables }:
+{ runCommand, go, certificates, proxyVariables }:
 
 { pname, version, src, vendorHash, ldflags ? [ ] }:
 
@@ -21,7 +21,7 @@ let
   # name; the derivation fetches for itself where builds may use the network.
   vendor = runCommand "${pname}-${version}-go-modules"
     (environment // {
-      inherit src;
+      inherit src certificates;
       nativeBuildInputs = [ go ];
       outputHashMode = "recursive";
       outputHashAlgo = "sha256";
@@ -34,8 +34,10 @@ let
       exit 1
     fi
     export HOME=$PWD GOPATH=$PWD/go GOCACHE=$PWD/cache GOFLAGS=-modcacherw GOPROXY=$APERTUS_GOPROXY
+    # The machine's own bundle may lie where the sandbox has nothing.
+    export SSL_CERT_FILE=$certificates
     if [ -r "''${APERTUS_CA_BUNDLE:-}" ]; then
-      export SSL_CERT_FILE=$APERTUS_CA_BUNDLE
+      SSL_CERT_FILE=$APERTUS_CA_BUNDLE
     fi
     cp -r "$src" source
     chmod -R u+w source

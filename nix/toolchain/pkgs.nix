@@ -3,7 +3,7 @@
 # It is evaluated lazily, so only what buildLayer and buildImage use is here; skopeo and
 # the copy-to commands are not (tools/ has its own). `apertus` is for nix/emitter, which
 # takes nix2container's place where its source cannot be had.
-{ system, machine, shell, bootstrap, toolchain, go, proxyVariables }:
+{ system, machine, shell, toolchain, go, certificates, proxyVariables }:
 
 let
   lib = builtins;
@@ -23,7 +23,7 @@ in
     cp "$textPath" "$out"
   '';
 
-  buildGoModule = import ./go-module.nix { inherit runCommand go proxyVariables; };
+  buildGoModule = import ./go-module.nix { inherit runCommand go certificates proxyVariables; };
 
   # The build machine's; an image for another passes `arch` itself.
   go = { GOARCH = machine.oci; };

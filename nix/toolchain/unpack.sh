@@ -1,6 +1,6 @@
 # Builder of the toolchain: Debian packages made to run from where they lie in the store.
 #
-# In: debs, triplet, programs, out. An allow list decides what stays: the programs named,
+# In: debs, triplet, programs, certificates, out. An allow list decides what stays: the programs named,
 # the shared libraries and Python's modules.
 python=python3.13
 root=$PWD/root
@@ -14,6 +14,13 @@ libraries=$out/lib/$triplet
 mkdir -p "$out/bin" "$libraries"
 cp -a "$root/usr/lib/$triplet"/*.so* "$libraries"
 cp -a "$root/usr/lib/$python" "$root/usr/lib/python3" "$out/lib"
+
+# requests reads this file when it is imported, and the sandbox has no /etc.
+bundle=$out/etc/ssl/certs/ca-certificates.crt
+mkdir -p "${bundle%/*}"
+cp "$certificates" "$bundle"
+sed -i "s|'/etc/ssl/certs/ca-certificates.crt'|'$bundle'|" "$out/lib/python3/dist-packages/certifi/core.py"
+grep -qF "'$bundle'" "$out/lib/python3/dist-packages/certifi/core.py"
 
 # Not needed by any builder; the site hook is a link to /etc of whoever runs this.
 for name in ensurepip idlelib lib2to3 pydoc_data test tkinter turtle.py turtledemo \
