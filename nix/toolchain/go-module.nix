@@ -42,7 +42,11 @@ let
     cp -r "$src" source
     chmod -R u+w source
     cd source
-    go mod vendor
+    if ! go mod vendor; then
+      echo "error: go could not fetch the modules of ${pname}" >&2
+      echo "  next:     run: tools/prefetch" >&2
+      exit 1
+    fi
     cp -r vendor "$out"
   '';
 in
