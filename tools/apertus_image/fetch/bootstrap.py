@@ -7,6 +7,7 @@ unpacked here and added to the store as one fixed-output tree, whose hash the lo
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -70,7 +71,8 @@ def nar_sha256(path: Path) -> str:
     def node(item: Path) -> None:
         text(b"(", b"type")
         if item.is_symlink():
-            text(b"symlink", b"target", str(item.readlink()).encode())
+            target = os.readlink(item)  # noqa: PTH115 - Path would tidy `a//b`
+            text(b"symlink", b"target", os.fsencode(target))
         elif item.is_dir():
             text(b"directory")
             for name in sorted(child.name.encode() for child in item.iterdir()):

@@ -83,7 +83,8 @@ def scan(
             source = (origins or {}).get(path, origin)
             status = full.lstat()
             if stat.S_ISLNK(status.st_mode):
-                yield Entry(path, "link", source, target=str(full.readlink()))
+                target = os.readlink(full)  # noqa: PTH115 - Path would tidy `a//b`
+                yield Entry(path, "link", source, target=target)
             elif stat.S_ISDIR(status.st_mode):
                 yield Entry(path, "dir", source)
             else:

@@ -92,7 +92,7 @@ class View:
         for root in self.roots:
             physical = Path(f"{root}{real}")
             if physical.is_dir() and not physical.is_symlink():
-                found.update(os.listdir(physical))
+                found.update(child.name for child in physical.iterdir())
         return sorted(found, key=os.fsencode)
 
     def files(self) -> Iterator[tuple[str, Path]]:

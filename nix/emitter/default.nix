@@ -1,0 +1,93 @@
+# The drop-in for nix2container where its source cannot be had: the same two functions
+# over the project's own tar writer, the same JSON, byte for byte.
+#
+#   nix build … --override-input nix2container path:$PWD/nix/emitter
+#
+# `pkgs` is nix/toolchain/pkgs.nix; of it, only `lib`, `writeText` and `apertus.emit`
+# (nix/builder.nix) are used. What this project's images do not need is refused by name
+# rather than done differently.
+{ pkgs }:
+
+let
+  l = pkgs.lib // builtins;
+
+  emit = name: attributes: spec: pkgs.apertus.emit (attributes // {
+    inherit name spec;
+    module = "oci.emit";
+    rooms = [ "oci" ];
+    content = false;
+    preferLocalBuild = true;
+  });
+
+  only = what: given: allowed:
+    if given == allowed then (x: x)
+    else throw "nix/emitter: ${what} is not supported; next: build with nix2container itself";
+
+  buildLayer =
+    { deps ? [ ]
+    , copyToRoot ? null
+    , ignore ? null
+    , layers ? [ ]
+    , reproducible ? true
+    , perms ? [ ]
+    , maxLayers ? 1
+    , metadata ? { created_by = "nix2container"; }
+    }:
+    let
+      roots = l.toList (l.defaultTo [ ] copyToRoot);
+      paths = deps ++ roots;
+      numbered = l.genList (number: "graph${toString number}") (l.length paths);
+      nestedLayers = l.flatten (map (layer: layer.nestedLayers) layers) ++ layers;
+    in
+    only "reproducible = false" reproducible true (only "maxLayers other than 1" maxLayers 1
+      (emit "layers.json"
+        {
+          exportReferencesGraph = l.concatLists
+            (l.genList (n: [ (l.elemAt numbered n) (l.elemAt paths n) ]) (l.length paths));
+        }
+        {
+          mode = "layer";
+          graphs = numbered;
+          ignore = if ignore == null then "" else "${ignore}";
+          rewrites = map (path: { path = "${path}"; regex = "^${path}"; repl = ""; }) roots;
+          perms = map (perm: perm // { path = "${perm.path}"; }) perms;
+          history = metadata;
+          layers = map (layer: "${layer}") layers;
+        }
+      // { inherit nestedLayers; }));
+
+  buildImage =
+    { name
+    , tag ? null
+    , config ? { }
+    , layers ? [ ]
+    , copyToRoot ? null
+    , fromImage ? ""
+    , arch
+    , perms ? [ ]
+    , maxLayers ? 1
+    , initializeNixDatabase ? false
+    , created ? "0001-01-01T00:00:00Z"
+    , meta ? { }
+    }:
+    let
+      configFile = pkgs.writeText "config.json" (l.toJSON config);
+      all = l.concatMap (layer: layer.nestedLayers) layers ++ layers;
+      customization = buildLayer {
+        inherit copyToRoot perms maxLayers layers;
+        deps = [ configFile ];
+        ignore = configFile;
+      };
+      image = emit "image-${baseNameOf name}.json" { } {
+        mode = "image";
+        config = configFile;
+        inherit arch created;
+        layers = map (layer: "${layer}") (all ++ [ customization ]);
+      };
+    in
+    only "fromImage" fromImage "" (only "initializeNixDatabase" initializeNixDatabase false
+      (image // { imageName = l.toLower name; imageTag = tag; inherit meta; }));
+in
+{
+  nix2container = { inherit buildImage buildLayer; };
+}

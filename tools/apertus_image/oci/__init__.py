@@ -1,0 +1,1 @@
+"""OCI layers and images as nix2container describes them, byte for byte."""

@@ -1,0 +1,102 @@
+"""An image: nix2container's image JSON, and the config blob whose digest is the image ID."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apertus_image.errors import UserError
+from apertus_image.oci import gojson
+from apertus_image.oci.layer import Layer
+
+__all__ = ["Image"]
+
+# Go's field order of the OCI image config (image-spec, config.md), and which are maps,
+# which Go sorts.
+CONFIG_FIELDS = ("User", "ExposedPorts", "Env", "Entrypoint", "Cmd", "Volumes", "WorkingDir",
+                 "Labels", "StopSignal", "ArgsEscaped")
+MAPS = ("ExposedPorts", "Volumes", "Labels")
+CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image, as its JSON describes it.
+
+    Attributes:
+        config: OCI config fields, in Go's order.
+        layers: lowest first.
+        architecture: OCI's name, the target's (case 6).
+        created: RFC 3339, UTC, whole seconds.
+    """
+
+    config: dict[str, Any]
+    layers: tuple[Layer, ...]
+    architecture: str
+    created: str
+
+    @classmethod
+    def make(cls, config: Mapping[str, Any], layers: Iterable[Layer], architecture: str,
+             created: str) -> Image:
+        """Put an image together; a layer that is there already is not added again.
+
+        Raises:
+            UserError: an unknown config field, or a date that is not in UTC.
+        """
+        if unknown := set(config) - set(CONFIG_FIELDS):
+            raise UserError("unknown fields in an image's config", got=", ".join(sorted(unknown)),
+                            expected=", ".join(CONFIG_FIELDS), next_step="mend nix/image.nix")
+        if not CREATED.fullmatch(created):
+            raise UserError("an image's creation date is malformed", got=created,
+                            expected="YYYY-MM-DDThh:mm:ssZ")
+        ordered = {}
+        for field in CONFIG_FIELDS:
+            if value := config.get(field):
+                ordered[field] = dict(sorted(value.items())) if field in MAPS else value
+        distinct = {layer.digest: layer for layer in reversed(list(layers))}
+        return cls(ordered, tuple(reversed(distinct.values())), architecture, created)
+
+    @classmethod
+    def load(cls, file: Path) -> Image:
+        """Read an image JSON.
+
+        Raises:
+            UserError: it is none.
+        """
+        try:
+            data = json.loads(file.read_bytes())
+            layers = tuple(Layer.parse(layer) for layer in data["layers"] or [])
+            return cls(data["image-config"], layers, data["arch"], data["created"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError("not an image JSON", where=file, got=error,
+                            expected="what tools/build prints the path of") from error
+
+    def json(self) -> str:
+        """The image JSON, byte for byte nix2container's."""
+        return gojson.indented({
+            "version": 1,
+            "image-config": self.config,
+            "layers": [layer.json() for layer in self.layers] or None,
+            "arch": self.architecture,
+            "created": self.created,
+        })
+
+    def config_blob(self) -> bytes:
+        """The OCI image config that a registry stores."""
+        rootfs = {"type": "layers" if self.layers else "",
+                  "diff_ids": [layer.digest for layer in self.layers] or None}
+        fields = {"created": self.created, "architecture": self.architecture, "os": "linux",
+                  "config": self.config, "rootfs": rootfs}
+        if self.layers:
+            fields["history"] = [layer.history for layer in self.layers]
+        return gojson.compact(fields).encode()
+
+    @property
+    def image_id(self) -> str:
+        """`sha256:…` of the config blob."""
+        return f"sha256:{hashlib.sha256(self.config_blob()).hexdigest()}"

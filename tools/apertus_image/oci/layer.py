@@ -1,0 +1,114 @@
+"""A layer: the tar stream over its store paths, its digest, and a check of it."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apertus_image.errors import UserError
+from apertus_image.oci import tar
+from apertus_image.oci.merge import Entry, merged
+from apertus_image.oci.paths import LayerPath
+
+__all__ = ["MEDIA_TYPE", "Layer", "digest", "stream"]
+
+MEDIA_TYPE = "application/vnd.oci.image.layer.v1.tar"
+CHUNK = 1 << 20
+AHEAD = 4
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of an image JSON.
+
+    Attributes:
+        digest: `sha256:…` of the uncompressed tar, which is its diff id too.
+        size: bytes of the tar.
+        paths: the store paths it is made of.
+        history: OCI history entry.
+    """
+
+    digest: str
+    size: int
+    paths: tuple[LayerPath, ...]
+    history: dict[str, Any]
+
+    def json(self) -> dict[str, Any]:
+        """nix2container's form, its fields in its order."""
+        fields: dict[str, Any] = {"digest": self.digest, "size": self.size,
+                                  "diff_ids": self.digest}
+        if self.paths:
+            fields["paths"] = [path.json() for path in self.paths]
+        return fields | {"mediatype": MEDIA_TYPE, "History": self.history}
+
+    @classmethod
+    def parse(cls, data: dict[str, Any]) -> Layer:
+        """From nix2container's form."""
+        paths = tuple(LayerPath.parse(path) for path in data.get("paths") or [])
+        return cls(data["digest"], data["size"], paths, data.get("History") or {})
+
+
+def stream(paths: Iterable[LayerPath], physical=Path) -> Iterator[bytes]:
+    """The layer's tar, in chunks of about a MiB; memory does not grow with its size.
+
+    Args:
+        physical: where a store path lies on this machine.
+
+    Raises:
+        UserError: sources conflict, or a file changed while it was read.
+    """
+    pending = bytearray()
+    for entry in merged(paths, physical):
+        pending += tar.header(entry)
+        if entry.type == "file" and entry.size:
+            if entry.size > CHUNK:
+                yield bytes(pending)
+                pending.clear()
+                yield from _contents(entry)
+            else:
+                pending += b"".join(_contents(entry))
+            pending += tar.padding(entry.size)
+        if len(pending) >= CHUNK:
+            yield bytes(pending)
+            pending.clear()
+    yield bytes(pending) + tar.END
+
+
+def _contents(entry: Entry) -> Iterator[bytes]:
+    left = entry.size
+    with entry.source.open("rb", buffering=0) as file:
+        while left:
+            data = file.read(min(CHUNK, left))
+            if not data:
+                raise UserError("a file became shorter while it was read", where=entry.source,
+                                expected=f"{entry.size} bytes", got=f"{entry.size - left} bytes",
+                                next_step="nix-store --verify --check-contents, then tools/build")
+            left -= len(data)
+            yield data
+
+
+def digest(paths: Iterable[LayerPath], physical=Path) -> tuple[str, int]:
+    """Digest and size of a layer's tar; one thread reads while another hashes."""
+    chunks: queue.Queue[bytes | BaseException | None] = queue.Queue(AHEAD)
+
+    def produce() -> None:
+        try:
+            for chunk in stream(paths, physical):
+                chunks.put(chunk)
+            chunks.put(None)
+        except BaseException as error:  # handed over, and raised where it is waited for
+            chunks.put(error)
+
+    threading.Thread(target=produce, daemon=True).start()
+    found, size = hashlib.sha256(), 0
+    while (chunk := chunks.get()) is not None:
+        if isinstance(chunk, BaseException):
+            raise chunk
+        found.update(chunk)
+        size += len(chunk)
+    return f"sha256:{found.hexdigest()}", size
