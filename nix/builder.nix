@@ -42,6 +42,7 @@ derivation (removeAttrs arguments [ "module" "rooms" "content" ] // {
   spec = lib.toJSON spec;
   passAsFile = [ "spec" ];
 
+  # Also where Python looks for itself: Nix calls it by its bare name.
   PATH = "${toolchain}/bin";
   PYTHONPATH = library rooms;
   PYTHONSAFEPATH = "1";

@@ -1,23 +1,26 @@
 # The Python library, filtered to what a builder imports.
 #
-# rooms -> store path to put on PYTHONPATH. Only the rooms named are in it, so an edit to a
-# command, a README or another room changes no derivation (trap 4).
-rooms:
+# parts -> store path to put on PYTHONPATH. A part is a room ("tree") or one file of a room
+# ("fetch/index.py"). Nothing else is in it, so an edit to a command, a README or another
+# room changes no derivation (trap 4).
+parts:
 
 let
   lib = builtins;
-  root = toString ../tools;
+  package = toString ../tools + "/apertus_image";
 
-  # Below tools/: the package's own two files, and the rooms whole.
+  startsWith = prefix: text: lib.substring 0 (lib.stringLength prefix) text == prefix;
+  kept = [ "__init__.py" "errors.py" ] ++ parts;
+
+  # A file is kept if it or its room is named; a folder, if it may hold such a file.
   wanted = path: type:
-    let
-      parts = lib.filter lib.isString (lib.split "/" (lib.substring (lib.stringLength root + 1) (-1) path));
-      room = lib.elemAt parts 1;
-      file = lib.elemAt parts (lib.length parts - 1);
-    in
-    if lib.head parts != "apertus_image" then false
-    else if lib.length parts == 1 then true
-    else if lib.length parts == 2 && type != "directory" then lib.elem room [ "__init__.py" "errors.py" ]
-    else lib.elem room rooms && (type == "directory" && file != "__pycache__" || lib.match ".*\\.py" file != null);
+    let inside = lib.substring (lib.stringLength package + 1) (-1) path; in
+    path == package || startsWith "${package}/" path && (
+      if type == "directory"
+      then baseNameOf path != "__pycache__"
+        && lib.any (part: startsWith "${part}/" "${inside}/" || startsWith "${inside}/" part) kept
+      else lib.match ".*\\.py" inside != null
+        && lib.any (part: inside == part || startsWith "${part}/" inside) kept
+    );
 in
 lib.path { name = "apertus-library"; path = ../tools; filter = wanted; }

@@ -95,19 +95,25 @@ let
 
   wheel = entry: fixedOutput entry.file entry.sha256 {
     builder = "${toolchain}/bin/python3";
+    # As in nix/builder.nix: the spec's file is known to the environment alone.
     args = [
       "-c"
       ''
         import os, sys
-        if not os.path.isfile(os.environ.get("APERTUS_CA_BUNDLE", "")):
-            os.environ["APERTUS_CA_BUNDLE"] = os.environ["certificates"]
-        os.execv(sys.executable, [sys.executable, "-m", "apertus_image.fetch.builder", os.environ["specPath"], os.environ["out"]])
+        arguments = ["-m", "apertus_image.fetch.builder", os.environ["specPath"], os.environ["out"]]
+        os.execv(sys.executable, [sys.executable, *arguments])
       ''
     ];
-    inherit certificates;
-    spec = lib.toJSON { kind = "wheel"; inherit (entry) name file sha256 size; };
+    spec = lib.toJSON {
+      kind = "wheel";
+      inherit (entry) name file sha256 size;
+      certificates = "${certificates}";
+    };
     passAsFile = [ "spec" ];
-    PYTHONPATH = import ../library.nix [ "pins" "fetch" ];
+    PATH = "${toolchain}/bin"; # where Python, called by its bare name, looks for itself
+    # File by file: an edit to prefetch must not change what depends on the wheels (trap 4).
+    PYTHONPATH = import ../library.nix
+      (map (file: "fetch/${file}.py") [ "__init__" "builder" "download" "index" ]);
     PYTHONSAFEPATH = "1";
     PYTHONNOUSERSITE = "1";
     PYTHONDONTWRITEBYTECODE = "1";

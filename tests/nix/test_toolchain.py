@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from apertus_image.pins import requirements
@@ -166,15 +167,14 @@ def test_store_path_in_content_stops_the_build():  # trap 5
     assert "not allowed to refer to" in result.stderr
 
 
-def test_library_holds_only_the_rooms_named():  # trap 4
-    expression = f'"${{import {ROOT}/nix/library.nix [ "tree" ]}}"'
+def test_library_holds_only_the_parts_named():  # trap 4
+    expression = f'"${{import {ROOT}/nix/library.nix [ "tree" "fetch/index.py" ]}}"'
     result = nix("nix-instantiate", "--eval", "--json", "--read-write-mode", "--expr", expression)
     library = Path(json.loads(result.stdout))
     files = {str(path.relative_to(library)) for path in library.rglob("*") if path.is_file()}
-    rooms = {file.split("/")[1] for file in files if file.count("/") > 1}
-    assert {"apertus_image/__init__.py", "apertus_image/errors.py"} <= files
-    assert rooms == {"tree"}
-    assert all(file.endswith(".py") for file in files)
+    named = {file.removeprefix("apertus_image/") for file in files}
+    tree = {f"tree/{file.name}" for file in (ROOT / "tools/apertus_image/tree").glob("*.py")}
+    assert named == {"__init__.py", "errors.py", "fetch/index.py", *tree}
 
 
 # -- fetching inside a build (trap 7) -------------------------------------------------
@@ -257,6 +257,35 @@ def test_deb_with_other_content_is_refused_and_every_mirror_told(mirror):  # cas
     assert "404" in result.stderr
     assert "secret" not in result.stderr
     assert "tools/prefetch" in result.stderr
+
+
+def test_wheel_comes_from_the_index(mirror):
+    folder, url, asked = mirror
+    name, content = "x-1.0+cu130~1-py3-none-any.whl", os.urandom(2000)
+    (folder / "simple/x").mkdir(parents=True)
+    (folder / "simple/x/index.html").write_text(f'<a href="/files/{quote(name)}">{name}</a>')
+    (folder / "files").mkdir()
+    (folder / "files" / name).write_bytes(content)
+    built("world.toolchain")
+    result = build("wheel", *arguments(name, content), APERTUS_PYPI_INDEX=f"{url}/simple/")
+    assert result.returncode == 0, result.stderr
+    assert asked == ["/simple/x/", f"/files/{quote(name)}"]
+    assert Path(result.stdout.strip()).name.endswith("-x-1.0+cu130_1-py3-none-any.whl")
+    assert Path(result.stdout.strip()).read_bytes() == content
+
+
+def test_wheel_with_other_content_is_refused(mirror):  # case: wrong hash
+    folder, url, _ = mirror
+    name, content = "x-2.0-py3-none-any.whl", os.urandom(2000)
+    (folder / name).write_bytes(content[::-1])
+    (folder / "simple/x").mkdir(parents=True)
+    (folder / "simple/x/index.html").write_text(f'<a href="/{name}">{name}</a>')
+    built("world.toolchain")
+    result = build("wheel", *arguments(name, content), APERTUS_PYPI_INDEX=f"{url}/simple")
+    assert result.returncode != 0
+    assert hashlib.sha256(content[::-1]).hexdigest() in result.stderr
+    assert "tools/prefetch" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 # -- nix2container under it -----------------------------------------------------------
