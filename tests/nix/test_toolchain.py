@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import http.server
@@ -17,12 +18,16 @@ from urllib.parse import quote
 import pytest
 from apertus_image.pins import requirements
 from apertus_image.pins.names import store_name
+from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
 
 ROOT = Path(__file__).parents[2]
 FIXTURE = Path(__file__).with_name("fixture.nix")
 PINS = ROOT / "nix/pins"
-MAKER = "/nix/store/yar8rblnwkp2mpk27capz695pgdbf74x-source"
+LOCKED = json.loads((ROOT / "flake.lock").read_text())["nodes"]["nix2container"]["locked"]
+MAKER = fixed_output_path(
+    "source", base64.b64decode(LOCKED["narHash"].removeprefix("sha256-")).hex(), recursive=True
+)
 NO_SUCH_HASH = "0" * 63 + "1"
 
 pytestmark = [
