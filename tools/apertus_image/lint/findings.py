@@ -1,0 +1,85 @@
+"""What a lint finds, and the waivers that let some of it pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+__all__ = ["Finding", "Report", "Waiver"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault.
+
+    Attributes:
+        check: which check found it.
+        path: image path.
+        subject: what about it (a library's name, a version); waivers match on it.
+        why: one sentence, with the remedy where there is one.
+    """
+
+    check: str
+    path: str
+    subject: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.path}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """A narrow exception: patterns of path and subject (`*` crosses folders), and why."""
+
+    check: str
+    path: str
+    subject: str
+    reason: str
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether this waives the finding."""
+        return (self.check == finding.check and fnmatchcase(finding.path, self.path)
+                and fnmatchcase(finding.subject, self.subject))
+
+
+class Report:
+    """Findings and counts of a lint run.
+
+    Attributes:
+        checked: check -> how many things it looked at. A check that looked at nothing
+            proves nothing and is a finding itself.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.checked: dict[str, int] = {}
+
+    def count(self, check: str, number: int) -> None:
+        """Note how many things a check looked at."""
+        self.checked[check] = self.checked.get(check, 0) + number
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Note findings."""
+        self.findings += findings
+
+    def close(self, waivers: Iterable[Waiver]) -> dict[str, Any]:
+        """The result: what is left after waivers, waived counts, waivers nothing needs."""
+        self.findings += [
+            Finding(check, "/", "", "looked at nothing, so it proves nothing")
+            for check, number in self.checked.items() if number == 0
+        ]
+        waivers = list(waivers)
+        used = {w: [f for f in self.findings if w.covers(f)] for w in waivers}
+        waived = {finding for found in used.values() for finding in found}
+        left = [f for f in self.findings if f not in waived]
+        left += [Finding("waiver", waiver.path, waiver.subject,
+                         f"a waiver of {waiver.check} for {waiver.subject} that nothing needs")
+                 for waiver, found in used.items() if not found]
+        return {
+            "checked": dict(sorted(self.checked.items())),
+            "waived": len(waived),
+            "findings": sorted(left, key=lambda f: (f.check, f.path, f.subject)),
+        }
