@@ -40,7 +40,14 @@ let
     module = "wheel.environment";
     rooms = [ "tree" "bytecode" "wheel" ];
     outputs = [ "out" "manifest" ];
-    spec = { inherit prefix python; };
+    spec = {
+      inherit prefix python;
+      # Compile caches are set once, for every interpreter (trap 17).
+      files = {
+        "apertus_cache.py" = lib.readFile ./apertus_cache.py;
+        "apertus_cache.pth" = "import apertus_cache\n";
+      };
+    };
   };
 
   cuda = builder {

@@ -32,12 +32,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Waiver:
-    """A narrow exception: patterns of path and subject (`*` crosses folders), and why."""
+    """A narrow exception: patterns of path and subject (`*` crosses folders), and why.
+
+    Attributes:
+        machine: the one machine it is for, empty for all.
+    """
 
     check: str
     path: str
     subject: str
     reason: str
+    machine: str = ""
 
     def covers(self, finding: Finding) -> bool:
         """Whether this waives the finding."""

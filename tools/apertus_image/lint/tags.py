@@ -32,6 +32,9 @@ def check_tags(path: str, physical: Path, machine: Machine, glibc: str) -> Itera
 def _fits(tag: str, machine: Machine, limit: tuple[int, ...]) -> bool:
     if tag == "any":
         return True
+    # NVIDIA's name for server ARM, as against Tegra; it is what a GH200 wants.
+    if machine.name == "aarch64" and tag.endswith("_sbsa"):
+        return True
     if not tag.endswith(f"_{machine.name}"):
         return False
     match = re.match(r"manylinux_(\d+)_(\d+)_", tag)
