@@ -85,7 +85,7 @@ let
 
   # Whom to trust where the machine's own bundle is not: in the sandbox.
   certificates =
-    let package = lib.head (lib.filter (pin: pin.name == "ca-certificates") (debian "userland").amd64); in
+    let package = lib.head (lib.filter (pin: pin.name == "ca-certificates") (debian "toolchain").amd64); in
     (import ../toolchain/shell.nix { inherit system bootstrap; }).run "ca-certificates.crt"
       { deb = package.path; }
       ''

@@ -15,7 +15,9 @@ from apertus_image.pins.names import store_name
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.tree.machine import MACHINES, Machine
 
-__all__ = ["IMAGES", "Bootstrap", "Input", "inputs", "machine_of"]
+__all__ = [
+    "IMAGES", "Bootstrap", "Input", "debs", "inputs", "inputs_of", "machine_of", "wheels",
+]
 
 IMAGES = ("apertus-image", "smoke-image")
 
@@ -86,13 +88,13 @@ def inputs(
     """
     found: dict[str, Input] = {}
     for world in ("toolchain", *(["toolchain-go"] if go else [])):
-        for each in _debs(pins / f"{world}.json", native.debian):
+        for each in debs(pins / f"{world}.json", native.debian):
             found[each.store_path] = each
     for name in names:
         image, machine = machine_of(name, native)
         chosen = _smoke(pins) if image == "smoke-image" else None
-        for each in (*_debs(pins / "userland.json", machine.debian),
-                     *_wheels(pins / "wheels.json", machine.name)):
+        for each in (*debs(pins / "userland.json", machine.debian),
+                     *wheels(pins / "wheels.json", machine.name)):
             if chosen is None or each.name in chosen[each.kind]:
                 found[each.store_path] = each
     return list(found.values()), _bootstrap(pins / "bootstrap.json", native)
@@ -103,7 +105,8 @@ def _smoke(pins: Path) -> dict[str, set[str]]:
     return {"wheel": set(smoke["wheels"]), "deb": set(smoke["debian"])}
 
 
-def _wheels(file: Path, machine: str) -> list[Input]:
+def wheels(file: Path, machine: str) -> list[Input]:
+    """The wheels of a lock for a machine."""
     return [
         Input("wheel", entry["name"], entry["version"],
               Pin(entry["file"], entry["sha256"], entry["size"]), "", "",
@@ -112,8 +115,13 @@ def _wheels(file: Path, machine: str) -> list[Input]:
     ]
 
 
-def _debs(file: Path, architecture: str) -> list[Input]:
-    lock = lockfile.load(file)
+def debs(file: Path, architecture: str) -> list[Input]:
+    """The Debian packages of a lock for an architecture."""
+    return inputs_of(lockfile.load(file), architecture)
+
+
+def inputs_of(lock: dict, architecture: str) -> list[Input]:
+    """The Debian packages of a lock that is in memory."""
     result = []
     for entry in lock[architecture]:
         name = PurePosixPath(entry["path"]).name
@@ -127,4 +135,4 @@ def _debs(file: Path, architecture: str) -> list[Input]:
 def _bootstrap(file: Path, native: Machine) -> Bootstrap:
     digest = lockfile.load(file)["tree"][native.name]
     path = fixed_output_path(f"{bootstrap.NAME}-{native.system}", digest, recursive=True)
-    return Bootstrap(tuple(_debs(file, native.debian)), digest, native.system, path)
+    return Bootstrap(tuple(debs(file, native.debian)), digest, native.system, path)

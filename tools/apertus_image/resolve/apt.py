@@ -26,7 +26,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 WORLDS = {"userland": True, "toolchain": True, "toolchain-go": True, "bootstrap": False}
 
 # What the build world's packages name but its programs do not use: package set-up.
-UNUSED = {"debconf", "dpkg", "base-files", "ca-certificates", "debianutils", "netbase",
+UNUSED = {"debconf", "dpkg", "base-files", "debianutils", "netbase",
           "media-types", "tzdata", "mawk", "tar", "openssl", "libc-bin"}
 
 
