@@ -70,7 +70,9 @@ in
   packages = {
     apertus-image = full.${native.name}.json;
     smoke-image = small.${native.name}.json;
-    inherit (world) toolchain;
+    inputs-apertus-image = inputsFor native "apertus-image";
+    inputs-smoke-image = inputsFor native "smoke-image";
+    inherit (world) toolchain go;
     default = full.${native.name}.json;
   } // byMachine (machine: [
     { name = "apertus-image-${machine.name}"; value = full.${machine.name}.json; }
