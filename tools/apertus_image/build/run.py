@@ -37,7 +37,8 @@ def build(
     """
     command = [
         "nix", *store.nix_args(), "build", f"{project}#{attribute}", *maker.arguments,
-        "--print-build-logs", *extra,
+        # Enough of a failed builder's words to hold a whole error of this project's.
+        "--option", "log-lines", "60", *extra,
         *(["--out-link", str(link)] if link else ["--no-link"]),
     ]
     # Nix's own progress goes to stderr; the path is asked for on stdout.
