@@ -11,7 +11,8 @@ let
   world = import ./toolchain { inherit system pins; };
   builder = import ./builder.nix { inherit system; inherit (world) toolchain; };
 
-  maker = (import (nix2container + "/default.nix") { inherit (world) pkgs; }).nix2container;
+  source = import (nix2container + "/default.nix") { inherit (world) pkgs; };
+  maker = source.nix2container;
 
   # What goes into each image. The smoke image takes the same path with little in it.
   groups = import ./groups.nix;
@@ -74,6 +75,7 @@ in
     inputs-smoke-image = inputsFor native "smoke-image";
     inherit (world) toolchain go;
     default = full.${native.name}.json;
+  } // (if source ? nix2container-bin then { nix2container = source.nix2container-bin; } else { }) // {
   } // byMachine (machine: [
     { name = "apertus-image-${machine.name}"; value = full.${machine.name}.json; }
     { name = "apertus-image-${machine.name}-lint"; value = full.${machine.name}.lint; }

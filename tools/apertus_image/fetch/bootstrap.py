@@ -71,7 +71,7 @@ def nar_sha256(path: Path) -> str:
     def node(item: Path) -> None:
         text(b"(", b"type")
         if item.is_symlink():
-            target = os.readlink(item)  # noqa: PTH115 - Path would tidy `a//b`
+            target = os.readlink(item)  # Path.readlink would tidy `a//b`
             text(b"symlink", b"target", os.fsencode(target))
         elif item.is_dir():
             text(b"directory")

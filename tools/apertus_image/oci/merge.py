@@ -117,7 +117,7 @@ def _entry(name: str, status, source: Path, perms: list[Perm]) -> Entry:
     if stat.S_ISLNK(status.st_mode):
         # Links have no mode of their own; hosts report 0777 or 0755 (case 1).
         kind, size, mode = "link", 0, 0o777
-        target = os.readlink(source)  # noqa: PTH115 - Path would tidy `a//b`
+        target = os.readlink(source)  # Path.readlink would tidy `a//b`
     elif stat.S_ISDIR(status.st_mode):
         kind, size = "dir", 0
     elif not stat.S_ISREG(status.st_mode):

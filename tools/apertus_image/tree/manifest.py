@@ -83,7 +83,7 @@ def scan(
             source = (origins or {}).get(path, origin)
             status = full.lstat()
             if stat.S_ISLNK(status.st_mode):
-                target = os.readlink(full)  # noqa: PTH115 - Path would tidy `a//b`
+                target = os.readlink(full)  # Path.readlink would tidy `a//b`
                 yield Entry(path, "link", source, target=target)
             elif stat.S_ISDIR(status.st_mode):
                 yield Entry(path, "dir", source)
