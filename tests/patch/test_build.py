@@ -92,7 +92,8 @@ def test_patches_of_one_file_build_on_each_other_in_order(tmp_path):
 
 @pytest.mark.parametrize(
     ("before", "after", "what"),
-    [(data.SOURCE + "#", ONCE, "for another file"), (data.SOURCE, TWICE, "another file than recorded"),
+    [(data.SOURCE + "#", ONCE, "for another file"),
+     (data.SOURCE, TWICE, "another file than recorded"),
      (ONCE, data.SOURCE, "in the file already")],
 )
 def test_a_wrong_hash_stops_the_build(tmp_path, before, after, what):
