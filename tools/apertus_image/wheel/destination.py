@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ from apertus_image.wheel.waivers import Waiver, dropped
 __all__ = ["Environment", "GroupTree", "WheelIntoTree"]
 
 CHUNK = 1 << 20
+FOREIGN_SHEBANG = re.compile(rb"\A#![ \t]*/\S*/pythonw?[0-9.]*(?=\s)")
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,9 @@ class GroupTree:
                     pass
         except (FileExistsError, IsADirectoryError, NotADirectoryError):
             self.problems.append(f"{path}: a file in {wheel}, a folder in another wheel")
+            # Read to its end all the same, or its row in RECORD would be told as wrong.
+            while stream.read(CHUNK):
+                pass
             return
         with self._lock:
             self.files[path].append(Written(wheel, stream.sha256, stream.size, executable))
@@ -139,7 +144,8 @@ class WheelIntoTree(WheelDestination):
         """Write one member; scripts get the image's interpreter in their first line."""
         target = posixpath.join(self.tree.environment.scheme(scheme, self.wheel), str(path))
         if scheme == "scripts":
-            data = stream.read()
+            # A path of the packager's machine means the same as `#!python` (case 36).
+            data = FOREIGN_SHEBANG.sub(b"#!python", stream.read(), count=1)
             with fix_shebang(io.BytesIO(data), self.tree.environment.interpreter) as fixed:
                 return self._put(target, HashedStream(fixed), True)
         if not isinstance(stream, HashedStream):  # installer's own additions
