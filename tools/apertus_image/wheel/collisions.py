@@ -81,11 +81,11 @@ def shared_paths(wheels: list[dict]) -> dict[str, dict[str, str]]:
             rows = archive.read(member).decode().splitlines()
         for row in parse_record_file(rows):
             if "__pycache__" not in row[0] and not row[0].endswith("/"):
-                owners[_installed(row[0])][wheel["name"]] = row[1]
+                owners[_installed(row[0], wheel["name"])][wheel["name"]] = row[1]
     return {path: found for path, found in owners.items() if len(found) > 1}
 
 
-def _installed(member: str) -> str:
+def _installed(member: str, wheel: str) -> str:
     """Where a member goes, relative to site-packages (binary distribution format)."""
     head, _, rest = member.partition("/")
     if not head.endswith(".data"):
@@ -93,7 +93,9 @@ def _installed(member: str) -> str:
     scheme, _, path = rest.partition("/")
     if scheme in SITE_FOLDERS:
         return posixpath.normpath(path)
-    folder = {"data": "../../..", "scripts": "../../../bin"}.get(scheme, f"../../../{scheme}")
+    # Each wheel's headers have a folder of their own, as destination.Environment has it.
+    folder = {"data": "../../..", "scripts": "../../../bin",
+              "headers": f"../../../include/site/{wheel}"}.get(scheme, f"../../../{scheme}")
     return posixpath.normpath(f"{folder}/{path}")
 
 
