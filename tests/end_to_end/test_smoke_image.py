@@ -7,8 +7,11 @@ import json
 import os
 import shutil
 import subprocess
+import zipfile
+from pathlib import Path
 
 import pytest
+from apertus_image.fetch import plan
 from support import images
 
 pytestmark = pytest.mark.nix
@@ -45,7 +48,7 @@ def test_the_lint_passes_and_looked_at_something():
     result = images.nix("build", "--no-link", "--json",
                         f"{images.PROJECT}#checks.x86_64-linux.smoke-image-lint")
     assert result.returncode == 0, result.stderr
-    report = json.loads(open(json.loads(result.stdout)[0]["outputs"]["out"]).read())
+    report = json.loads(Path(json.loads(result.stdout)[0]["outputs"]["out"]).read_text())
     assert all(report["checked"].values()) and report["findings"] == []
 
 
@@ -135,6 +138,11 @@ def test_edits_elsewhere_change_no_derivation(tmp_path):  # trap 4
     assert [drv(name) for name in names] != before
 
 
+def wheel_file(name):
+    pinned = plan.wheels(images.PROJECT / "nix/pins/wheels.json", "x86_64")
+    return images.STORE.physical(next(each.store_path for each in pinned if each.name == name))
+
+
 def test_an_edit_to_a_patch_moves_the_overlay_alone(tmp_path):
     clone = tmp_path / "clone"
     shutil.copytree(images.PROJECT, clone, symlinks=True, ignore=shutil.ignore_patterns(
@@ -142,21 +150,11 @@ def test_an_edit_to_a_patch_moves_the_overlay_alone(tmp_path):
     folder = clone / "nix/patches/smoke/visible-after-import"
     diff, meta = folder / "patch.diff", folder / "patch.json"
     old = json.loads(meta.read_text())["files"]["idna/package_data.py"]["after"]
-    wheel = next(path for path in _wheel_files("idna"))
-    import zipfile
-
-    pristine = zipfile.ZipFile(wheel).read("idna/package_data.py")
+    with zipfile.ZipFile(wheel_file("idna")) as wheel:
+        pristine = wheel.read("idna/package_data.py")
     diff.write_text(diff.read_text().replace("= True", "= 'edited'"))
     new = hashlib.sha256(b"__apertus_smoke__ = 'edited'\n" + pristine).hexdigest()
     meta.write_text(meta.read_text().replace(old, new))
     before = images.digests(images.built("smoke-image"))
     after = images.digests(images.built("smoke-image", project=clone))
     assert before[:-1] == after[:-1] and before[-1] != after[-1]
-
-
-def _wheel_files(name):
-    from apertus_image.fetch import plan
-
-    for each in plan.wheels(images.PROJECT / "nix/pins/wheels.json", "x86_64"):
-        if each.name == name:
-            yield images.STORE.physical(each.store_path)

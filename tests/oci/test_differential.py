@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 from apertus_image.oci.emit import emit_image, emit_layer
@@ -55,8 +56,6 @@ def test_a_file_of_more_than_eight_gibibytes(tmp_path):  # case 11
 
 
 def test_images(tmp_path):
-    import subprocess
-
     trees.make(tmp_path / "t", trees.VECTOR)
     compare(tmp_path, [tmp_path / "t"])
     config = {

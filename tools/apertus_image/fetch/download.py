@@ -20,6 +20,7 @@ from apertus_image.errors import UserError
 __all__ = ["Pin", "download", "redacted"]
 
 CHUNK = 1 << 20
+NETWORK_CHUNK = 1 << 16  # what a cut connection may lose of what had arrived
 ATTEMPTS = 4
 LONGEST_WAIT = 60.0
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
@@ -145,7 +146,7 @@ def _stream(session, pin, url, part, progress) -> None:
 
 def _write(reply, part, mode, digest, progress) -> None:
     with part.open(mode) as out:
-        for chunk in reply.iter_content(CHUNK):
+        for chunk in reply.iter_content(NETWORK_CHUNK):
             out.write(chunk)
             digest.update(chunk)
             progress(len(chunk))
