@@ -39,8 +39,8 @@ class Compiled:
 
 
 def workers() -> int:
-    """How many processes a builder may use (Nix's NIX_BUILD_CORES)."""
-    return max(1, int(os.environ.get("NIX_BUILD_CORES") or os.cpu_count() or 1))
+    """How many processes a builder may use (Nix's NIX_BUILD_CORES; 0 means all)."""
+    return int(os.environ.get("NIX_BUILD_CORES") or 0) or os.cpu_count() or 1
 
 
 def cache_path(source: str, python: str) -> str:

@@ -11,11 +11,11 @@ Spec: {"machine", "glibc", "cuda": bool, "waivers": [...],
 from __future__ import annotations
 
 import json
-import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from apertus_image.bytecode.compile import workers
 from apertus_image.errors import UserError
 from apertus_image.lint.content import check_bytecode, check_store_paths
 from apertus_image.lint.findings import Finding, Report, Waiver
@@ -62,8 +62,7 @@ def lint(spec: dict) -> dict:
 def _contents(view: View, report: Report, target, glibc: str) -> None:
     files = list(view.files())
     # Hashing sources in Python and scanning in C: only the scan is worth processes.
-    count = max(1, int(os.environ.get("NIX_BUILD_CORES") or os.cpu_count() or 1))
-    with ProcessPoolExecutor(count) as pool:
+    with ProcessPoolExecutor(workers()) as pool:
         for found in pool.map(_scan, files, chunksize=256):
             report.add(found)
     report.count("store", len(files))
