@@ -1,0 +1,93 @@
+"""Every command: help with an example, clear errors, nothing but the result on stdout."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from apertus_image.errors import UserError, raise_all
+from click.testing import CliRunner
+from support import images
+
+NAMES = sorted(path.stem for path in (images.PROJECT / "tools/apertus_image/commands").glob("*.py")
+               if path.stem not in ("__init__", "project"))
+
+
+def command(name):
+    return importlib.import_module(f"apertus_image.commands.{name}").main
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_has_an_example_and_the_command_starts_from_a_clone(name):
+    result = CliRunner().invoke(command(name), ["--help"])
+    assert result.exit_code == 0 and f"tools/{name}" in result.output
+    script = images.PROJECT / "tools" / name
+    assert os.access(script, os.X_OK) and f" {name} " in script.read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_readme_names_it(name):
+    assert f"tools/{name}" in (images.PROJECT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["build", "prefetch"])
+def test_an_unknown_image_is_one_clear_error(name, monkeypatch):
+    result = CliRunner().invoke(command(name), ["no-such-image", "--maker", "emitter"])
+    assert result.exit_code == 1
+    assert "unknown image" in result.output and "apertus-image-aarch64" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_gone_is_about_debian():
+    result = CliRunner().invoke(command("lock"), ["wheels", "--gone"])
+    assert result.exit_code == 1 and "tools/lock debian --gone" in result.output
+
+
+@pytest.mark.nix
+@pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here")
+def test_build_prints_the_path_alone(tmp_path):
+    result = subprocess.run(
+        [images.PROJECT / "tools/build", "smoke-image", "--maker", "emitter", "--json",
+         "--out-link", tmp_path / "link"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    said = json.loads(result.stdout)
+    assert said["maker"] == "emitter" and re.match("layers are made by emitter", result.stderr)
+    assert (tmp_path / "link").resolve() == images.built("smoke-image").resolve()
+
+
+@pytest.mark.nix
+@pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here")
+def test_a_store_of_its_own_says_what_is_missing(tmp_path):
+    result = subprocess.run(
+        [images.PROJECT / "tools/prefetch", "smoke-image", "--list", "--maker", "emitter",
+         "--store", tmp_path / "empty"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) > 50 and all(re.fullmatch(r" *\d+  \S+", line) for line in lines)
+
+
+def test_setup_says_what_is_missing_and_changes_nothing(tmp_path):
+    clone = tmp_path / "clone"
+    (clone / "tools").mkdir(parents=True)
+    for name in ("run", "setup", "build"):
+        shutil.copy(images.PROJECT / "tools" / name, clone / "tools")
+    (clone / "requirements.lock").write_text("x")
+    before = sorted(clone.rglob("*"))
+    result = subprocess.run([clone / "tools/build"], capture_output=True, text=True)
+    assert result.returncode == 3
+    assert ".venv" in result.stderr and "tools/build --setup" in result.stderr
+    assert sorted(clone.rglob("*")) == before
+
+
+def test_errors_say_what_where_and_what_next():
+    text = str(UserError("it broke", where="here", expected=1, got=2, next_step="mend it"))
+    assert text.splitlines() == ["it broke", "  where:    here", "  expected: 1", "  got:      2",
+                                 "  next:     mend it"]
+    raise_all([], "nothing")
+    with pytest.raises(UserError, match="2 faults"):
+        raise_all([UserError("a"), UserError("b")], "{n} faults")
