@@ -59,12 +59,14 @@ def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8) -> Res
               help="Downloads at a time.")
 @maker_option
 @click.option("--list", "listing", is_flag=True, help="List what is missing; bring nothing.")
+@click.option("--forget", is_flag=True, help="Drop the roots that keep inputs; bring nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @store_option
 @setup_option
 @command_errors
 def main(
-    names: tuple[str, ...], jobs: int, wanted: str, listing: bool, as_json: bool, store: Store
+    names: tuple[str, ...], jobs: int, wanted: str, listing: bool, forget: bool, as_json: bool,
+    store: Store,
 ) -> None:
     """Bring the inputs of images NAMES into the store, those that are not there.
 
@@ -77,6 +79,11 @@ def main(
       tools/prefetch apertus-image-aarch64
       tools/prefetch --list
     """
+    if forget:
+        for link in sorted((PROJECT / ".roots").glob("inputs-*")):
+            link.unlink()
+            click.echo(f"forgot {link.name.removeprefix('inputs-')}", err=True)
+        return
     chosen = list(names) or ["apertus-image"]
     maker = choose(PROJECT, store, wanted)
     if listing:

@@ -64,11 +64,16 @@ def _members(file: BinaryIO, deb: Path) -> Iterator[tuple[str, int]]:
     """(name, size) of each ar member, the file standing at its data."""
     if file.read(len(MAGIC)) != MAGIC:
         raise UserError("not a Debian package", where=deb.name, expected="an ar archive")
+    end = deb.stat().st_size
     while header := file.read(HEADER):
         if len(header) < HEADER or header[58:60] != b"`\n":
             raise UserError("a Debian package is damaged", where=deb.name,
                             expected="an ar member header", got=header[:16])
-        yield header[:16].decode().strip().rstrip("/"), int(header[48:58])
+        name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
+        if (left := end - file.tell()) < size:
+            raise UserError("a Debian package is damaged", where=f"{deb.name}, {name}",
+                            expected=f"{size} bytes", got=f"{left} bytes")
+        yield name, size
 
 
 def _decompressed(name: str, data: BinaryIO, deb: Path) -> BinaryIO:
