@@ -120,7 +120,7 @@ rec {
   lint = builder {
     name = "${name}-${machine.name}-lint";
     module = "lint.build";
-    rooms = [ "tree" "elf" "lint" ];
+    rooms = [ "tree" "bytecode" "elf" "lint" ];
     content = false;
     spec = {
       machine = machine.name;

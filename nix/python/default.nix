@@ -79,7 +79,7 @@ let
   collisions = builder {
     name = "wheel-collisions-${machine.name}";
     module = "wheel.collisions";
-    rooms = [ "tree" "wheel" ];
+    rooms = [ "wheel" ];
     content = false;
     spec = {
       inherit wheels waivers;

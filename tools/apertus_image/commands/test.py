@@ -12,6 +12,7 @@ from apertus_image.build.run import build
 from apertus_image.commands.prefetch import bring
 from apertus_image.commands.project import PROJECT, setup_option
 from apertus_image.store.store import Store
+from apertus_image.tree.machine import MACHINES
 from apertus_image.ui.errors import command_errors
 
 __all__ = ["main"]
@@ -34,7 +35,7 @@ def main(arguments: tuple[str, ...]) -> None:
     store = Store()
     maker = choose(PROJECT, store)
     click.echo(f"layers are made by {maker.name}: {maker.why}", err=True)
-    bring(["smoke-image"], store, maker)
+    bring([f"smoke-image-{machine}" for machine in MACHINES], store, maker)
     build(PROJECT, "smoke-image", store, maker, link=PROJECT / ".roots" / "smoke-image")
     command = [sys.executable, "-m", "pytest", *arguments]
     # pytest's exit code 5, no test ran, is a failure here too.
