@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shutil
+import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -76,15 +77,13 @@ class Root:
             if problem := self._through_link(path, place):
                 problems.append(problem)
             elif info.isdir():
-                (self.folder / path).mkdir(parents=True, exist_ok=True)
+                problems += self._folder(package, path)
             elif info.isreg():
                 problems += self._file(package, path, data.read(), bool(info.mode & 0o100))
             elif info.issym():
                 problems += self.link(package, path, info.linkname)
             elif info.islnk():
-                source = merged_usr(posixpath.normpath(info.linkname))
-                text = (self.folder / source).read_bytes()
-                problems += self._file(package, path, text, bool(info.mode & 0o100))
+                problems += self._hard_link(package, path, info, place)
             else:
                 problems.append(UserError("a package has a device node or the like", where=place,
                                           expected="files, folders and links"))
@@ -99,10 +98,31 @@ class Root:
         parent = self.folder
         for part in path.split("/")[:-1]:
             parent = parent / part
-            if parent.is_symlink():
-                return UserError("a path leads through a link of another package", where=place,
-                                 got=f"/{parent.relative_to(self.folder)} is a link")
+            if parent.is_symlink() or parent.is_file():
+                kind = "link" if parent.is_symlink() else "file"
+                return UserError(f"a path leads through a {kind} of another package", where=place,
+                                 got=f"/{parent.relative_to(self.folder)} is a {kind}")
         return None
+
+    def _folder(self, package: str, path: str) -> list[UserError]:
+        target = self.folder / path
+        if not target.is_dir() and (target.is_symlink() or target.exists()):
+            return [self._conflict(package, path)]
+        target.mkdir(parents=True, exist_ok=True)
+        return []
+
+    def _hard_link(
+        self, package: str, path: str, info: tarfile.TarInfo, place: str
+    ) -> list[UserError]:
+        source = merged_usr(posixpath.normpath(info.linkname))
+        # A path of this root alone: the file that a link leads to might be the builder's own.
+        if f"/{source}" not in self.origins or self._through_link(source, place):
+            return [UserError("a hard link leads to no file of the packages", where=place,
+                              got=info.linkname)]
+        original = self.folder / source
+        if original.is_symlink():
+            return self.link(package, path, str(original.readlink()))
+        return self._file(package, path, original.read_bytes(), bool(info.mode & 0o100))
 
     def _file(self, package: str, path: str, text: bytes, executable: bool) -> list[UserError]:
         target = self.folder / path
