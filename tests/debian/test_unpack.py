@@ -10,7 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apertus_image
 import pytest
+import zstandard
 from apertus_image.debian.unpack import Root, merged_usr
 from apertus_image.errors import UserError
 from support import debs
@@ -66,8 +68,6 @@ def run_as(user, deb, into, umask):
     # The interpreter may lie where only root may read: modules are copied into view.
     tools = deb.parent / "tools"
     if not tools.exists():
-        import apertus_image
-        import zstandard
         for package in (apertus_image, zstandard):
             source = Path(package.__file__).parent
             shutil.copytree(source, tools / source.name)
