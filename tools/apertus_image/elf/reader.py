@@ -65,7 +65,8 @@ def read(file: Path, *, versions: bool = True) -> Elf | None:
             return None
         try:
             return _read(ELFFile(data), versions)
-        except (ELFError, UnicodeDecodeError, ValueError, KeyError, AttributeError):
+        # Offsets of a damaged header are seeked to, whatever they are.
+        except (ELFError, ValueError, KeyError, AttributeError, OSError, OverflowError):
             return None
 
 
