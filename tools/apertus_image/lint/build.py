@@ -18,10 +18,11 @@ from pathlib import Path
 from apertus_image.bytecode.compile import workers
 from apertus_image.errors import UserError
 from apertus_image.lint.content import check_bytecode, check_store_paths
-from apertus_image.lint.findings import Finding, Report, Waiver
+from apertus_image.lint.findings import Finding, Report, waivers
 from apertus_image.lint.layout import check_layout
 from apertus_image.lint.libraries import (
     Loader,
+    aliases,
     check_machine,
     check_needs,
     check_versions,
@@ -29,54 +30,73 @@ from apertus_image.lint.libraries import (
     objects,
 )
 from apertus_image.lint.tags import check_tags
-from apertus_image.tree.machine import machine
+from apertus_image.lint.walk import Entry, walk
+from apertus_image.tree.machine import Machine, machine
 from apertus_image.tree.view import View
 
 __all__ = ["build", "lint"]
 
 
+CHECKS = ("layout", "machine", "needs", "versions", "store", "bytecode", "tags")
+
+
 def lint(spec: dict) -> dict:
-    """Run every check; give the report."""
+    """Run every check; give the report.
+
+    Raises:
+        UserError: an unknown machine or a wrong waiver.
+    """
     target = machine(spec["machine"])
+    allowed = [w for w in waivers(spec["waivers"]) if w.machine in ("", target.name)]
     view = View(Path(tree) for layer in spec["layers"] for tree in layer["trees"])
     report = Report()
-    report.count("layout", 1)
-    report.add(check_layout(view, target, spec["cuda"]))
-    loader, known = Loader(view, target), {}
-    for check in ("machine", "needs", "versions", "store", "bytecode", "tags"):
+    for check in CHECKS:
         report.count(check, 0)
-    found = list(objects(view))
-    rpaths = inherited(found, loader)
+    entries = list(walk(view.roots))
+    _contents(entries, view, report, target, spec["glibc"])
+    checked, found = check_layout(view, target, spec["glibc"], spec["cuda"])
+    report.count("layout", checked)
+    report.add(found)
+    _libraries(entries, view, report, target)
+    return report.close(allowed)
+
+
+def _libraries(entries: list[Entry], view: View, report: Report, target: Machine) -> None:
+    found = list(objects(entries))
+    report.count("machine", len(found))
     for each in found:
-        report.count("machine", 1)
         report.add(check_machine(each, target))
+    found = [each for each in found if each.elf and each.elf.machine == target.elf_machine]
+    loader, known = Loader(view, target), {}
+    rpaths = inherited(found, loader)
+    for each in (*found, *aliases(found, loader, rpaths)):
         report.count("needs", len(each.elf.needed))
         report.add(check_needs(each, loader, rpaths))
         report.count("versions", sum(map(len, each.elf.versions.values())))
-        report.add(check_versions(each, loader, known))
-    _contents(view, report, target, spec["glibc"])
-    waivers = [Waiver(**waiver) for waiver in spec["waivers"]]
-    return report.close(w for w in waivers if w.machine in ("", target.name))
+        report.add(check_versions(each, loader, rpaths, known))
 
 
-def _contents(view: View, report: Report, target, glibc: str) -> None:
-    files = list(view.files())
+def _contents(
+    entries: list[Entry], view: View, report: Report, target: Machine, glibc: str
+) -> None:
     # Hashing sources in Python and scanning in C: only the scan is worth processes.
     with ProcessPoolExecutor(workers()) as pool:
-        for found in pool.map(_scan, files, chunksize=256):
+        for found in pool.map(_scan, entries, chunksize=256):
             report.add(found)
-    report.count("store", len(files))
-    for path, physical in files:
-        if path.endswith(".pyc") and "/__pycache__/" in path:
+    report.count("store", len(entries))
+    for entry in entries:
+        if entry.target is not None:
+            continue
+        if entry.path.endswith(".pyc"):
             report.count("bytecode", 1)
-            report.add(check_bytecode(view, path, physical))
-        elif path.endswith(".dist-info/WHEEL"):
+            report.add(check_bytecode(view, entry.path, entry.physical))
+        elif entry.path.endswith(".dist-info/WHEEL"):
             report.count("tags", 1)
-            report.add(check_tags(path, physical, target, glibc))
+            report.add(check_tags(entry.path, entry.physical, target, glibc))
 
 
-def _scan(file: tuple[str, Path]) -> list[Finding]:
-    return list(check_store_paths(*file))
+def _scan(entry: Entry) -> list[Finding]:
+    return list(check_store_paths(entry))
 
 
 def build(spec: dict, out: Path) -> None:

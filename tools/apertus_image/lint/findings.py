@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
-__all__ = ["Finding", "Report", "Waiver"]
+from apertus_image.errors import UserError, raise_all
+
+__all__ = ["Finding", "Report", "Waiver", "waivers"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,33 @@ class Waiver:
         """Whether this waives the finding."""
         return (self.check == finding.check and fnmatchcase(finding.path, self.path)
                 and fnmatchcase(finding.subject, self.subject))
+
+
+def waivers(entries: Iterable[dict[str, str]]) -> list[Waiver]:
+    """The waivers of nix/pins/lint-waivers.json.
+
+    Raises:
+        UserError: listing every entry that misses a field, has a foreign one or says no
+            reason, and every one so wide that it would let a whole check pass.
+    """
+    known = {field.name for field in fields(Waiver)}
+    needed = known - {"machine"}
+    problems, found = [], []
+    for entry in entries:
+        empty = {name for name in needed if not str(entry.get(name, "")).strip()}
+        if empty or entry.keys() - known:
+            problems.append(UserError(
+                "a lint waiver is not understood", where=f"nix/pins/lint-waivers.json: {entry}",
+                expected=", ".join(sorted(needed)) + ", perhaps machine",
+                got=", ".join(sorted(entry)), next_step="give each field a text"))
+        elif not entry["path"].strip("*?/"):
+            problems.append(UserError(
+                "a lint waiver is too wide", where=f"nix/pins/lint-waivers.json: {entry}",
+                expected="a path that names a package", got=entry["path"]))
+        else:
+            found.append(Waiver(**entry))
+    raise_all(problems, "{n} lint waivers are wrong")
+    return found
 
 
 class Report:

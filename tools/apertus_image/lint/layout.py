@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apertus_image.elf.ldcache import CACHE, parse
+from apertus_image.elf.ldconfig import Library
 from apertus_image.elf.reader import read
+from apertus_image.errors import UserError
 from apertus_image.lint.findings import Finding
 from apertus_image.tree.machine import Machine
 from apertus_image.tree.view import View
@@ -31,49 +33,91 @@ PROGRAMS = {
     "/usr/sbin/ldconfig": "the CXI and driver hooks run glibc's own in the container",
 }
 CUDART = "libcudart.so"
+TOOLKIT = (f"/usr/local/cuda/lib64/{CUDART}", "/usr/local/cuda/lib64/stubs/libcuda.so",
+           "/usr/local/cuda/bin/nvcc")
 
 
-def check_layout(view: View, machine: Machine, cuda: bool) -> Iterator[Finding]:
+def check_layout(
+    view: View, machine: Machine, glibc: str, cuda: bool
+) -> tuple[int, list[Finding]]:
     """Missing or wrong paths, each with why it is needed (case 46).
 
     Args:
+        glibc: the release that the userland is said to have, `2.41`.
         cuda: whether the image carries CUDA.
+
+    Returns:
+        how many paths and cache entries were looked at, and what is wrong.
     """
-    for path, why in FOLDERS.items():
+    # The driver's hook puts its libraries there.
+    folders = FOLDERS | {f"/usr/lib/{machine.triplet}": "the driver's hook writes into it"}
+    found = []
+    for path, why in folders.items():
         if view.kind(path) != "dir":
-            yield Finding("layout", path, view.kind(path) or "missing",
-                          f"must be a real folder: {why}")
+            found.append(Finding("layout", path, view.kind(path) or "missing",
+                                 f"must be a real folder: {why}"))
     for path, why in FILES.items():
         if view.kind(path) != "file":
-            yield Finding("layout", path, view.kind(path) or "missing",
-                          f"must be a plain file: {why}")
+            found.append(Finding("layout", path, view.kind(path) or "missing",
+                                 f"must be a plain file: {why}"))
     for path, why in PROGRAMS.items():
         physical = view.physical(path)
-        elf = read(physical) if physical else None
+        elf = read(physical) if physical and physical.is_file() else None
         if elf is None or elf.machine != machine.elf_machine:
-            yield Finding("layout", path, "missing", f"must be a program of {machine.name}: {why}")
-    yield from _loader(view, machine, cuda)
+            found.append(Finding("layout", path, "missing",
+                                 f"must be a program of {machine.name}: {why}"))
+    found += _libc(view, machine, glibc)
+    entries, wrong = _entries(view)
+    found += [*wrong, *_cached(view, machine, entries)]
+    if cuda:
+        found += _cuda(view, entries)
+    return len(folders) + len(FILES) + len(PROGRAMS) + len(entries), found
 
 
-def _loader(view: View, machine: Machine, cuda: bool) -> Iterator[Finding]:
+def _libc(view: View, machine: Machine, glibc: str) -> Iterator[Finding]:
     if not view.physical(machine.loader):
         yield Finding("layout", machine.loader, "missing", "programs name it as their loader")
+    path = f"/usr/lib/{machine.triplet}/libc.so.6"
+    physical = view.physical(path)
+    elf = read(physical) if physical else None
+    if elf is None or f"GLIBC_{glibc}" not in elf.defines:
+        yield Finding("layout", path, f"GLIBC_{glibc}", f"must be glibc {glibc}, which wheels' "
+                      "tags are measured by; is nix/image.nix behind the userland?")
+
+
+def _entries(view: View) -> tuple[list[Library], list[Finding]]:
     cache = view.physical(CACHE)
     if cache is None:
-        yield Finding("layout", CACHE, "missing", "libraries are found by it (trap 15)")
-        return
-    names = {entry.name for entry in parse(cache.read_bytes())}
-    if "libc.so.6" not in names:
-        yield Finding("layout", CACHE, "libc.so.6", "does not list libc.so.6")
-    if not cuda:
-        return
-    if CUDART not in names:
-        yield Finding("layout", CACHE, CUDART,
-                      "does not list libcudart.so, which the OFI plugin looks for by that name")
-    for path in (f"/usr/local/cuda/lib64/{CUDART}", "/usr/local/cuda/lib64/stubs/libcuda.so",
-                 "/usr/local/cuda/bin/nvcc"):
+        return [], [Finding("layout", CACHE, "missing", "libraries are found by it (trap 15)")]
+    try:
+        return parse(cache.read_bytes()), []
+    except UserError as error:
+        return [], [Finding("layout", CACHE, "damaged", f"{error.what}; it has to be made anew")]
+
+
+def _cached(view: View, machine: Machine, entries: list[Library]) -> Iterator[Finding]:
+    if not entries:
+        return  # told already
+    if "libc.so.6" not in {entry.name for entry in entries}:
+        yield Finding("layout", CACHE, "libc.so.6", "does not list libc.so.6; make it anew")
+    for entry in entries:
+        physical = view.physical(entry.path)
+        elf = read(physical, versions=False) if physical and physical.is_file() else None
+        if elf is None or elf.machine != machine.elf_machine:
+            yield Finding("layout", CACHE, entry.path, f"lists {entry.path}, which is no library "
+                          f"of {machine.name} in the image; make it anew over all layers")
+
+
+def _cuda(view: View, entries: list[Library]) -> Iterator[Finding]:
+    if CUDART not in {entry.name for entry in entries}:
+        yield Finding("layout", CACHE, CUDART, f"does not list {CUDART}, which the OFI plugin "
+                      "looks for by that name; add the link and the folder to ld.so.conf.d")
+    for path in TOOLKIT:
         if not view.physical(path):
-            yield Finding("layout", path, "missing", "compiling at run time links against it")
-    if any("stubs" in entry.path for entry in parse(cache.read_bytes())):
-        yield Finding("layout", CACHE, "stubs", "lists a stub of the driver's, which must never "
-                      "be loaded (trap 13)")
+            yield Finding("layout", path, "missing", "must lead to a file: compiling at run time "
+                          "needs it (trap 13)")
+    for entry in entries:
+        if "/stubs/" in entry.path:
+            yield Finding("layout", CACHE, "stubs", f"lists {entry.path}, a stub of the driver's, "
+                          "which must never be loaded (trap 13); take its folder out of "
+                          "ld.so.conf.d")

@@ -11,6 +11,9 @@ from apertus_image.tree.machine import Machine
 
 __all__ = ["check_tags"]
 
+# PEP 600: what the names before it stand for.
+LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+
 
 def check_tags(path: str, physical: Path, machine: Machine, glibc: str) -> Iterator[Finding]:
     """A dist-info's WHEEL file names tags that this machine and glibc satisfy.
@@ -20,22 +23,26 @@ def check_tags(path: str, physical: Path, machine: Machine, glibc: str) -> Itera
     """
     limit = tuple(int(part) for part in glibc.split("."))
     platforms = [tag.rpartition("-")[2]
-                 for line in re.findall(r"(?m)^Tag: (\S+)", physical.read_text())
-                 for tag in line.split()]
+                 for tag in re.findall(r"(?m)^Tag: (\S+)", physical.read_text(errors="replace"))]
     singles = [each for tag in platforms for each in tag.split(".")]
-    if not singles or any(_fits(tag, machine, limit) for tag in singles):
-        return
-    yield Finding("tags", path, ", ".join(singles),
-                  f"needs {', '.join(singles)}; the image is {machine.name} with glibc {glibc}")
+    if not singles:
+        yield Finding("tags", path, "none", "says no tag, so nothing tells what it runs on; "
+                      "pin another build of it")
+    elif not any(_fits(tag, machine, limit) for tag in singles):
+        needs = ", ".join(dict.fromkeys(singles))
+        yield Finding("tags", path, needs, f"needs {needs}; the image is {machine.name} with "
+                      f"glibc {glibc}; pin another build of it")
 
 
 def _fits(tag: str, machine: Machine, limit: tuple[int, ...]) -> bool:
     if tag == "any":
         return True
-    # NVIDIA's name for server ARM, as against Tegra; it is what a GH200 wants.
-    if machine.name == "aarch64" and tag.endswith("_sbsa"):
-        return True
-    if not tag.endswith(f"_{machine.name}"):
-        return False
-    match = re.match(r"manylinux_(\d+)_(\d+)_", tag)
-    return (int(match[1]), int(match[2])) <= limit if match else True
+    # sbsa is NVIDIA's name for server ARM, as against tegra; it is what a GH200 wants.
+    names = [machine.name, "sbsa"] if machine.name == "aarch64" else [machine.name]
+    system = next((tag.removesuffix(f"_{name}") for name in names if tag.endswith(f"_{name}")), "")
+    if system == "linux":
+        return True  # no promise at all: the check of symbol versions decides
+    if system in LEGACY:
+        return LEGACY[system] <= limit
+    match = re.fullmatch(r"manylinux_(\d+)_(\d+)", system)
+    return match is not None and (int(match[1]), int(match[2])) <= limit
