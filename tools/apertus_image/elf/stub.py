@@ -41,12 +41,16 @@ DT_NULL, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_SONAME = 0, 4, 5
 def driver_functions(header: str) -> list[str]:
     """The symbols that programs including this cuda.h may need, sorted.
 
-    A declaration gives a name, and a macro like `#define cuMemAlloc cuMemAlloc_v2` the
-    name it really has.
+    A declaration gives a name, a macro like `#define cuMemAlloc cuMemAlloc_v2` the name it
+    really has, and one like `#define cuMemcpy __CUDA_API_PTDS(cuMemcpy)` another for
+    programs built with CUDA_API_PER_THREAD_DEFAULT_STREAM.
     """
     declared = re.findall(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(", header)
     renamed = re.findall(r"(?m)^\s*#\s*define\s+cu[A-Z]\w*\s+(cu[A-Z]\w*)\s*$", header)
-    return sorted({*declared, *renamed})
+    streams = re.findall(r"\b__CUDA_API_(PTDS|PTSZ)\(\s*(cu[A-Z]\w*)\s*\)", header)
+    plain = (name for _, name in streams)
+    per_thread = (f"{name}_{kind.lower()}" for kind, name in streams)
+    return sorted({*declared, *renamed, *plain, *per_thread})
 
 
 @dataclass
