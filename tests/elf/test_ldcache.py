@@ -235,6 +235,13 @@ def test_what_is_no_cache(data):
         parse(data)
 
 
+def test_a_cache_cut_short_anywhere_is_refused():
+    data = serialise([Library("libx.so.1", "/usr/lib/libx.so.1")], MACHINES["x86_64"])
+    for length in range(len(data)):
+        with pytest.raises(UserError):
+            parse(data[:length])
+
+
 def test_this_machines_own_cache_is_read():
     cache = Path("/etc/ld.so.cache")
     if not cache.exists():

@@ -54,7 +54,7 @@ def parse(data: bytes) -> list[Library]:
     """The entries of a cache.
 
     Raises:
-        UserError: it is none of this format.
+        UserError: it is none of this format, or cut short.
     """
     if len(data) < HEADER.size or data[:20] != MAGIC:
         raise UserError("not a loader cache", expected=MAGIC.decode(), got=data[:20])
@@ -63,8 +63,12 @@ def parse(data: bytes) -> list[Library]:
     def text(offset: int) -> str:
         return data[offset : data.index(b"\0", offset)].decode()
 
-    rows = (ENTRY.unpack_from(data, HEADER.size + ENTRY.size * i) for i in range(count))
-    return [Library(text(name), text(path)) for _, name, path, _, _ in rows]
+    try:
+        rows = [ENTRY.unpack_from(data, HEADER.size + ENTRY.size * i) for i in range(count)]
+        return [Library(text(name), text(path)) for _, name, path, _, _ in rows]
+    except (struct.error, ValueError) as error:
+        raise UserError("a loader cache that is cut short", expected=f"{count} entries",
+                        got=f"{len(data)} bytes") from error
 
 
 def build(spec: dict, out: Path, manifest_file: Path) -> None:

@@ -6,6 +6,7 @@ Source: ld.so(8), "dynamic linker search order". LD_LIBRARY_PATH is not set in t
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from fnmatch import fnmatchcase
 
 from apertus_image.elf.ldcache import CACHE, parse
 from apertus_image.elf.reader import Elf, is_elf, read
+from apertus_image.errors import UserError
 from apertus_image.lint.findings import Finding
 from apertus_image.lint.walk import Entry
 from apertus_image.tree.machine import MACHINES, Machine
@@ -71,9 +73,12 @@ class Loader:
     def __init__(self, view: View, machine: Machine) -> None:
         self.view = view
         self.machine = machine
+        self.cache: dict[str, str] = {}
+        # Of one name the first entry counts. A damaged cache is told by the layout's check.
         cache = view.physical(CACHE)
-        entries = parse(cache.read_bytes()) if cache else []
-        self.cache = {entry.name: entry.path for entry in reversed(entries)}
+        with contextlib.suppress(UserError):
+            entries = parse(cache.read_bytes()) if cache else []
+            self.cache = {entry.name: entry.path for entry in reversed(entries)}
         self.defaults = [f"/lib/{machine.triplet}", f"/usr/lib/{machine.triplet}", "/lib",
                          "/usr/lib"]
 
