@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _imp
 import mmap
+import re
 import sys
 from collections.abc import Iterator
 from importlib.util import MAGIC_NUMBER
@@ -38,7 +39,8 @@ def _store_path(file: Path) -> str | None:
         return None  # an empty file cannot be mapped
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
         at = data.find(wanted)
-        return None if at < 0 else bytes(data[at : at + SHOWN]).decode(errors="replace")
+        # Up to where the path ends: what follows may be anything, a line's end too.
+        return None if at < 0 else re.match(rb"[!-~]*", data[at : at + SHOWN])[0].decode()
 
 
 def check_bytecode(view: View, path: str, physical: Path) -> Iterator[Finding]:
