@@ -48,7 +48,9 @@ def packages(tmp_path):
             scripts={"preinst": "x", "md5sums": "0  usr/bin/python\n"}),
         debs.make(tmp_path, "su", [file("bin/su", "su", 0o4755), hard("bin/su2", "./bin/su", 0o755),
                                    file("usr/share/man/man1/su.1", "m"),
-                                   file("usr/share/doc/su/copyright", "c")], compression="zst"),
+                                   file("usr/share/doc/su/copyright", "c"),
+                                   file("usr/share/doc/su/NEWS", "n"),
+                                   link("usr/share/doc/su2", "su")], compression="zst"),
     ]
 
 
@@ -102,11 +104,20 @@ def test_declared_effects_are_there(built):  # cases 42, 46
     assert found["/etc/group"][1] == b"root:*:0:\n"
     assert found["/etc/localtime"] == "/usr/share/zoneinfo/Etc/UTC"
     assert found["/etc/mtab"] == "../proc/self/mounts"
+    # base-files has folders there.
+    assert found["/var/run"] == "/run" and found["/var/lock"] == "/run/lock"
     assert found["/usr/bin/awk"] == found["/usr/bin/nawk"] == "mawk"
     assert found["/etc/environment"] == (False, b"")
     assert b"hosts:    files dns" in found["/etc/nsswitch.conf"][1]
     # No link to what is not there.
     assert "/usr/bin/cc" not in found and "/usr/bin/pager" not in found
+
+
+def test_files_where_a_link_has_to_be_are_told(tmp_path):
+    pins = [*base(tmp_path), debs.make(tmp_path, "old", [file("var/run/old.pid", "1")])]
+    with pytest.raises(UserError, match="a link has to be") as error:
+        userland(tmp_path, pins)
+    assert error.value.where == "/var/run" and error.value.got == "old.pid"
 
 
 def test_certificates_are_one_bundle_and_links(built):  # case 42
@@ -119,6 +130,8 @@ def test_certificates_are_one_bundle_and_links(built):  # case 42
 def test_what_is_left_out(built):
     found = content(built[0])
     assert "/usr/share/doc/su/copyright" in found
+    assert found["/usr/share/doc/su2"] == "su"  # the way to its copyright
+    assert "/usr/share/doc/su/NEWS" not in found
     assert "/usr/share/man/man1/su.1" not in found
     assert f"/usr/lib/python{PYTHON}/EXTERNALLY-MANAGED" not in found
 

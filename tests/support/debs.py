@@ -91,7 +91,8 @@ def make(
 
 def base_files(where: Path, **options) -> dict:
     """What base-files has: the merged root's links, and /etc."""
-    members = [folder("etc"), folder("usr"), file("etc/debian_version", "13.8\n")]
+    members = [folder("etc"), folder("usr"), file("etc/debian_version", "13.8\n"),
+               folder("run"), folder("var/lock", 0o1777), folder("var/run")]
     for name in MERGED:
         members += [folder(f"usr/{name}"), link(name, f"usr/{name}")]
     return make(where, "base-files", members, scripts={"postinst": "#!/bin/sh\n"}, **options)

@@ -10,12 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from apertus_image.debian.unpack import Root
+from apertus_image.errors import UserError
 
 __all__ = ["FOLDERS", "LEFT_OUT", "LEFT_OUT_BUT_KEPT", "LINKS", "apply"]
 
 LEFT_OUT = (
     "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*", "usr/share/lintian/*",
-    "usr/share/bug/*", "usr/share/doc/*", "usr/share/doc-base/*", "usr/share/bash-completion/*",
+    # What lies in a package's folder, not the folder: of some it is a link to another's, and
+    # with it to the copyright.
+    "usr/share/bug/*", "usr/share/doc/*/*", "usr/share/doc-base/*", "usr/share/bash-completion/*",
     "usr/share/zsh/*", "usr/share/fish/*", "var/cache/*", "var/log/*",
     # Debian's own hook marks its Python as not to be added to; ours is /opt/apertus.
     "usr/lib/python3*/EXTERNALLY-MANAGED",
@@ -40,6 +43,9 @@ LINKS = {
     "usr/bin/pager": ("less", "less"),
     "usr/bin/python3": ("python3.13", "python3.13"),
     "usr/bin/which": ("which.debianutils", "debianutils"),
+    # Sockets are mounted below /run and looked for below /var/run.
+    "var/lock": ("/run/lock", "base-files"),
+    "var/run": ("/run", "base-files"),
 }
 
 # A login shell is what Enroot starts, so PATH must come through unchanged (facts on
@@ -71,6 +77,9 @@ def apply(root: Root, scripts: list[str]) -> None:
 
     Args:
         scripts: `package: script` of everything that was skipped.
+
+    Raises:
+        UserError: a package has files where a declared link has to be.
     """
     for folder in FOLDERS:
         (root.folder / folder).mkdir(parents=True, exist_ok=True)
@@ -79,6 +88,8 @@ def apply(root: Root, scripts: list[str]) -> None:
         needed = root.folder / target[1:] if target.startswith("/") else present.parent / target
         # A small selection of packages does not have every link's target.
         if not present.is_symlink() and (needed.exists() or path == "etc/mtab"):
+            if present.is_dir():
+                _make_way(present, path)
             root.link(package, path, target)
             root.origins[f"/{path}"] = "generated"
     master = root.folder / "usr/share/base-passwd"
@@ -94,6 +105,15 @@ def apply(root: Root, scripts: list[str]) -> None:
                "".join(f"{line}\n" for line in sorted(scripts)))
     root.write("usr/share/apertus/dropped-privileges",
                "".join(f"{line}\n" for line in sorted(root.privileged)))
+
+
+def _make_way(folder: Path, path: str) -> None:
+    """Remove an empty folder of base-files', which its script would make a link."""
+    if found := sorted(each.name for each in folder.iterdir()):
+        raise UserError("a package has files where a link has to be", where=f"/{path}",
+                        expected="an empty folder", got=", ".join(found),
+                        next_step="leave the package out of nix/pins/userland.packages")
+    folder.rmdir()
 
 
 def _certificates(root: Root) -> None:
