@@ -9,12 +9,12 @@ from apertus_image.lint.findings import Finding, Report, Waiver, waivers
 NEED = Finding("needs", "/opt/pkg/x.so", "libmissing.so.3", "needs it")
 
 
-def closed(*findings, allowed=(), **counts):
+def closed(*findings, allowed=(), present=(), **counts):
     report = Report()
     for check, number in ({"needs": 1} | counts).items():
         report.count(check, number)
     report.add(findings)
-    return report.close(allowed)
+    return report.close(allowed, lambda path: path in present)
 
 
 def waiver(**changes):
@@ -72,3 +72,11 @@ def test_all_wrong_waivers_are_told_together():
 def test_a_right_waiver_is_read():
     assert waivers([waiver(machine="aarch64")]) == [
         Waiver("needs", "/opt/pkg/*", "libmissing.so.*", "a test's", "aarch64")]
+
+
+def test_a_library_loaded_before_is_waived_only_while_the_image_has_it():  # case 39
+    allowed = waivers([waiver(loaded_from="/opt/torch/lib")])
+    assert closed(NEED, allowed=allowed, present=["/opt/torch/lib/libmissing.so.3"]) == {
+        "checked": {"needs": 1}, "waived": 1, "findings": []}
+    for present in ([], ["/opt/torch/lib/libmissing.so.4"], ["/opt/torch/libmissing.so.3"]):
+        assert NEED in closed(NEED, allowed=allowed, present=present)["findings"]

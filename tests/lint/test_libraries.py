@@ -192,3 +192,43 @@ def test_a_symbol_version_newer_than_the_c_librarys_is_told(tmp_path, root):  # 
 def test_object_files_need_nothing(tmp_path, root):
     elf.compile_c(root / DEEP / "x.o", "int g(void); int f(void) { return g(); }\n", "-c")
     assert findings(tmp_path, root) == []
+
+
+@pytest.mark.parametrize("where", ["aside", "real"])
+def test_origin_is_the_folder_of_the_link_that_is_opened(tmp_path, root, where):
+    """The need of a library opened by a link is sought beside the link."""
+    real, aside = root / DEEP / "real/libs", root / DEEP / "aside"
+    bottom = elf.library(root / DEEP / where / ("libs" if where == "real" else "") /
+                         "libbottom.so.1", soname="libbottom.so.1")
+    middle = elf.library(real / "libmiddle.so.1", soname="libmiddle.so.1", needs=(bottom,),
+                         runpath="$ORIGIN")
+    aside.mkdir(exist_ok=True)
+    (aside / "libmiddle.so.1").symlink_to("../real/libs/libmiddle.so.1")
+    top = elf.library(root / DEEP / "top.so", needs=(middle,), runpath="$ORIGIN/aside")
+    # The real loader agrees: only what lies beside the link is found.
+    assert loads(top) == (where == "aside")
+    opened = {"aside": f"/{DEEP}/real/libs/libmiddle.so.1",  # opened by its own name
+              "real": f"/{DEEP}/aside/libmiddle.so.1"}
+    assert findings(tmp_path, root) == [(opened[where], "libbottom.so.1")]
+
+
+def test_a_run_path_through_a_linked_folder(tmp_path, root):  # trap 13: lib64 -> lib
+    low = elf.library(root / DEEP / "cu13/lib/liblow.so.1", soname="liblow.so.1")
+    (root / DEEP / "cu13/lib64").symlink_to("lib")
+    high = elf.library(root / DEEP / "x.so", needs=(low,), runpath="$ORIGIN/cu13/lib64")
+    assert loads(high) and findings(tmp_path, root) == []
+
+
+def test_a_parent_folder_is_the_linked_ones_own(tmp_path, root):
+    """`link/..` is the parent of where the link leads, as the kernel has it."""
+    low = elf.library(root / "opt/deep/low/liblow.so.1", soname="liblow.so.1")
+    (root / "opt/deep/pkg").mkdir()
+    (root / DEEP / "link").symlink_to(root / "opt/deep/pkg")
+    high = elf.library(root / DEEP / "x.so", needs=(low,), runpath="$ORIGIN/link/../low")
+    assert loads(high)
+    (root / DEEP / "link").unlink()
+    (root / DEEP / "link").symlink_to("/opt/deep/pkg")
+    assert findings(tmp_path, root) == []
+    (root / DEEP / "link").unlink()
+    (root / DEEP / "link").mkdir()
+    assert findings(tmp_path, root) == [(f"/{DEEP}/x.so", "liblow.so.1")]

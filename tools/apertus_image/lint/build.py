@@ -22,12 +22,13 @@ from apertus_image.lint.findings import Finding, Report, waivers
 from apertus_image.lint.layout import check_layout
 from apertus_image.lint.libraries import (
     Loader,
+    Object,
     aliases,
     check_machine,
     check_needs,
     check_versions,
     inherited,
-    objects,
+    object_in,
 )
 from apertus_image.lint.tags import check_tags
 from apertus_image.lint.walk import Entry, walk
@@ -53,16 +54,31 @@ def lint(spec: dict) -> dict:
     for check in CHECKS:
         report.count(check, 0)
     entries = list(walk(view.roots))
-    _contents(entries, view, report, target, spec["glibc"])
+    _libraries(_look_into(entries, report), view, report, target)
+    _packages(entries, view, report, target, spec["glibc"])
     checked, found = check_layout(view, target, spec["glibc"], spec["cuda"])
     report.count("layout", checked)
     report.add(found)
-    _libraries(entries, view, report, target)
-    return report.close(allowed)
+    return report.close(allowed, lambda path: view.kind(path) is not None)
 
 
-def _libraries(entries: list[Entry], view: View, report: Report, target: Machine) -> None:
-    found = list(objects(entries))
+def _look_into(entries: list[Entry], report: Report) -> list[Object]:
+    """Read every file, in processes: store paths are reported, ELF files returned."""
+    objects = []
+    with ProcessPoolExecutor(workers()) as pool:
+        for found, each in pool.map(_look, entries, chunksize=256):
+            report.add(found)
+            if each:
+                objects.append(each)
+    report.count("store", len(entries))
+    return objects
+
+
+def _look(entry: Entry) -> tuple[list[Finding], Object | None]:
+    return list(check_store_paths(entry)), object_in(entry)
+
+
+def _libraries(found: list[Object], view: View, report: Report, target: Machine) -> None:
     report.count("machine", len(found))
     for each in found:
         report.add(check_machine(each, target))
@@ -76,14 +92,9 @@ def _libraries(entries: list[Entry], view: View, report: Report, target: Machine
         report.add(check_versions(each, loader, rpaths, known))
 
 
-def _contents(
+def _packages(
     entries: list[Entry], view: View, report: Report, target: Machine, glibc: str
 ) -> None:
-    # Hashing sources in Python and scanning in C: only the scan is worth processes.
-    with ProcessPoolExecutor(workers()) as pool:
-        for found in pool.map(_scan, entries, chunksize=256):
-            report.add(found)
-    report.count("store", len(entries))
     for entry in entries:
         if entry.target is not None:
             continue
@@ -93,10 +104,6 @@ def _contents(
         elif entry.path.endswith(".dist-info/WHEEL"):
             report.count("tags", 1)
             report.add(check_tags(entry.path, entry.physical, target, glibc))
-
-
-def _scan(entry: Entry) -> list[Finding]:
-    return list(check_store_paths(entry))
 
 
 def build(spec: dict, out: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any
@@ -38,6 +38,8 @@ class Waiver:
 
     Attributes:
         machine: the one machine it is for, empty for all.
+        loaded_from: a folder; for libraries that a program has loaded before they are
+            needed. It waives only what the image has there.
     """
 
     check: str
@@ -45,11 +47,13 @@ class Waiver:
     subject: str
     reason: str
     machine: str = ""
+    loaded_from: str = ""
 
-    def covers(self, finding: Finding) -> bool:
-        """Whether this waives the finding."""
+    def covers(self, finding: Finding, exists: Callable[[str], bool]) -> bool:
+        """Whether this waives the finding, in an image where these paths exist."""
         return (self.check == finding.check and fnmatchcase(finding.path, self.path)
-                and fnmatchcase(finding.subject, self.subject))
+                and fnmatchcase(finding.subject, self.subject)
+                and (not self.loaded_from or exists(f"{self.loaded_from}/{finding.subject}")))
 
 
 def waivers(entries: Iterable[dict[str, str]]) -> list[Waiver]:
@@ -60,14 +64,14 @@ def waivers(entries: Iterable[dict[str, str]]) -> list[Waiver]:
             reason, and every one so wide that it would let a whole check pass.
     """
     known = {field.name for field in fields(Waiver)}
-    needed = known - {"machine"}
+    needed = known - {"machine", "loaded_from"}
     problems, found = [], []
     for entry in entries:
         empty = {name for name in needed if not str(entry.get(name, "")).strip()}
         if empty or entry.keys() - known:
             problems.append(UserError(
                 "a lint waiver is not understood", where=f"nix/pins/lint-waivers.json: {entry}",
-                expected=", ".join(sorted(needed)) + ", perhaps machine",
+                expected=", ".join(sorted(needed)) + ", perhaps machine, loaded_from",
                 got=", ".join(sorted(entry)), next_step="give each field a text"))
         elif not entry["path"].strip("*?/"):
             problems.append(UserError(
@@ -99,14 +103,18 @@ class Report:
         """Note findings."""
         self.findings += findings
 
-    def close(self, waivers: Iterable[Waiver]) -> dict[str, Any]:
-        """The result: what is left after waivers, waived counts, waivers nothing needs."""
+    def close(self, waivers: Iterable[Waiver], exists: Callable[[str], bool]) -> dict[str, Any]:
+        """The result: what is left after waivers, waived counts, waivers nothing needs.
+
+        Args:
+            exists: whether the image has a path.
+        """
         self.findings += [
             Finding(check, "/", "", "looked at nothing, so it proves nothing")
             for check, number in self.checked.items() if number == 0
         ]
         waivers = list(waivers)
-        used = {w: [f for f in self.findings if w.covers(f)] for w in waivers}
+        used = {w: [f for f in self.findings if w.covers(f, exists)] for w in waivers}
         waived = {finding for found in used.values() for finding in found}
         left = [f for f in self.findings if f not in waived]
         left += [Finding("waiver", waiver.path, waiver.subject,

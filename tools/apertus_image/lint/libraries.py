@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from apertus_image.elf.ldcache import CACHE, parse
-from apertus_image.elf.reader import Elf, is_elf, read
+from apertus_image.elf.reader import Elf, read
 from apertus_image.errors import UserError
 from apertus_image.lint.findings import Finding
 from apertus_image.lint.walk import Entry
@@ -22,12 +22,13 @@ from apertus_image.tree.view import View
 
 __all__ = [
     "DRIVER", "Loader", "Object", "aliases", "check_machine", "check_needs", "check_versions",
-    "inherited", "objects",
+    "inherited", "object_in",
 ]
 
 # What the host's driver brings when a container starts (libnvidia-container).
 DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-*.so.1", "libnvcuvid.so.1",
           "libcudadebugger.so.1")
+MAGIC = b"\x7fELF"
 EM_CUDA = 190
 ET_REL = "ET_REL"
 
@@ -45,13 +46,16 @@ class Object:
     elf: Elf | None
 
 
-def objects(entries: Iterable[Entry]) -> Iterator[Object]:
-    """Every ELF file that a loader or linker could take; GPU code in ELF form is none."""
-    for entry in entries:
-        if entry.target is None and is_elf(entry.physical):
-            elf = read(entry.physical)
-            if elf is None or elf.machine != EM_CUDA:
-                yield Object(entry.path, elf)
+def object_in(entry: Entry) -> Object | None:
+    """The ELF file that a loader or linker could take; GPU code in ELF form is none."""
+    if entry.target is not None:
+        return None
+    with entry.physical.open("rb") as file:
+        head = file.read(20)
+    # Thousands of kernels for GPUs are told by their header alone.
+    if head[:4] != MAGIC or head[18:20] == EM_CUDA.to_bytes(2, "little"):
+        return None
+    return Object(entry.path, read(entry.physical))
 
 
 def check_machine(each: Object, machine: Machine) -> Iterator[Finding]:
