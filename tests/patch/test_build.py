@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import importlib.util
+import json
+import marshal
 import os
 import py_compile
 import shutil
@@ -14,7 +17,6 @@ import sys
 import pytest
 from apertus_image.errors import UserError
 from apertus_image.patch.build import build
-from apertus_image.patch.lock import relock
 from apertus_image.tree import manifest
 from support import patches as data
 
@@ -65,19 +67,44 @@ def test_record_is_true_again(tmp_path):
     assert checked == 2
 
 
-def test_new_behaviour_is_seen_after_import(tmp_path):  # trap 14
+def compiled_by_hash(source):
+    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+
+
+def compiled_by_time(source):
+    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+
+
+@pytest.mark.parametrize("stale", [compiled_by_hash, compiled_by_time])
+def test_new_behaviour_is_seen_after_import(tmp_path, stale):  # trap 14
     merged = tmp_path / "merged"
     out = tmp_path / "out"
     build(spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, ONCE)), out, tmp_path / "m")
+    assert len(ONCE) == len(data.SOURCE)
     shutil.copytree(tmp_path / "installed", merged)
     source = merged / data.SITE / "pkg/m.py"
-    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    os.utime(source, (1, 1))  # as in a layer
+    stale(source)
     assert value_of(merged / data.SITE) == "1"
     # The control: the source alone replaced, and the old code goes on running.
     shutil.copyfile(out / data.SITE / "pkg/m.py", source)
+    os.utime(source, (1, 1))
     assert value_of(merged / data.SITE) == "1"
     shutil.copytree(out, merged, dirs_exist_ok=True)
+    for file in merged.rglob("*"):
+        os.utime(file, (1, 1))
     assert value_of(merged / data.SITE) == "2"
+
+
+def test_bytecode_is_unchecked_and_of_its_source(tmp_path):  # trap 14
+    out = tmp_path / "out"
+    build(spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, ONCE)), out, tmp_path / "m")
+    (file,) = (out / data.SITE).rglob("*.pyc")
+    head = file.read_bytes()[:16]
+    assert head[:8] == importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little")
+    assert head[8:] == importlib.util.source_hash(ONCE.encode())
+    code = marshal.loads(file.read_bytes()[16:])
+    assert code.co_filename == f"/{data.SITE}/pkg/m.py"
 
 
 def test_patches_of_one_file_build_on_each_other_in_order(tmp_path):
@@ -103,6 +130,28 @@ def test_a_wrong_hash_stops_the_build(tmp_path, before, after, what):
     assert what in error.value.what and "pkg/m.py" in str(error.value)
 
 
+def test_what_is_told_of_a_wrong_hash(tmp_path):
+    given = spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, TWICE))
+    with pytest.raises(UserError) as error:
+        build(given, tmp_path / "out", tmp_path / "m")
+    told = error.value
+    assert (told.where, told.next_step) == ("one, pkg/m.py", "tools/lock patches")
+    assert (told.expected, told.got) == (f"sha256 {data.sha256(TWICE)}",
+                                         f"sha256 {data.sha256(ONCE)}")
+
+
+def test_as_a_command_a_fault_is_one_error(tmp_path):
+    given = spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE + "#", ONCE))
+    (tmp_path / "spec.json").write_text(json.dumps(given))
+    command = [sys.executable, "-m", "apertus_image.patch.build", tmp_path / "spec.json",
+               tmp_path / "out", tmp_path / "m"]
+    result = subprocess.run(command, capture_output=True, text=True,
+                            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: a patch is for another file\n")
+    assert "Traceback" not in result.stderr and not (tmp_path / "out").exists()
+
+
 def test_a_patch_for_another_version(tmp_path):
     given = spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, ONCE))
     given["wheel"]["version"] = "1.1"
@@ -110,14 +159,48 @@ def test_a_patch_for_another_version(tmp_path):
         build(given, tmp_path / "out", tmp_path / "m")
 
 
-def test_relock_recomputes_and_tells(tmp_path):
-    data.patch(tmp_path, "one", data.SOURCE, "wrong")
-    data.patch(tmp_path, "two", "wrong", TWICE, data.SECOND)
-    folders = [tmp_path / "one", tmp_path / "two"]
-    wheel = data.wheel(tmp_path)
-    before = (tmp_path / "one/patch.json").read_text()
-    told = relock(folders, lambda name, version: wheel, write=False)
-    assert (tmp_path / "one/patch.json").read_text() == before
-    assert [(c.patch, c.which) for c in told] == [("one", "after"), ("two", "before")]
-    assert relock(folders, lambda name, version: wheel) == told
-    assert relock(folders, lambda name, version: wheel) == []
+def test_a_patch_of_another_name(tmp_path):
+    given = spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, ONCE, name="two"))
+    given["patches"][0]["name"] = "one"
+    with pytest.raises(UserError, match="another name"):
+        build(given, tmp_path / "out", tmp_path / "m")
+
+
+def test_a_file_that_the_wheel_does_not_have(tmp_path):
+    diff = data.DIFF.replace("m.py", "gone.py")
+    files = {"pkg/gone.py": {"before": data.sha256(data.SOURCE), "after": data.sha256(ONCE)}}
+    given = spec(tmp_path, data.patch(tmp_path, "one", "", "", diff, files=files))
+    with pytest.raises(UserError, match="does not have") as error:
+        build(given, tmp_path / "out", tmp_path / "m")
+    assert error.value.where == "one, pkg/gone.py"
+
+
+def test_a_result_that_does_not_compile(tmp_path):
+    broken = data.SOURCE.replace("VALUE = 1", "VALUE =")
+    diff = data.DIFF.replace("VALUE = 2", "VALUE =")
+    with pytest.raises(UserError, match="does not compile"):
+        build(spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, broken, diff)),
+              tmp_path / "out", tmp_path / "m")
+
+
+def test_another_file_installed_than_the_wheels(tmp_path):
+    given = spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, ONCE))
+    (tmp_path / "installed" / data.SITE / "pkg/m.py").write_text("# another wheel's\n")
+    with pytest.raises(UserError, match="not the wheel's"):
+        build(given, tmp_path / "out", tmp_path / "m")
+
+
+def test_a_wheel_that_is_not_installed(tmp_path):
+    given = spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, ONCE))
+    shutil.rmtree(tmp_path / "installed" / data.SITE / "pkg-1.0.dist-info")
+    with pytest.raises(UserError, match="not installed"):
+        build(given, tmp_path / "out", tmp_path / "m")
+
+
+def test_bytecode_that_record_does_not_list(tmp_path):
+    given = spec(tmp_path, data.patch(tmp_path, "one", data.SOURCE, ONCE))
+    record = tmp_path / "installed" / data.SITE / "pkg-1.0.dist-info/RECORD"
+    record.write_text("".join(line for line in record.read_text().splitlines(True)
+                              if ".pyc" not in line))
+    with pytest.raises(UserError, match="not in the wheel's RECORD"):
+        build(given, tmp_path / "out", tmp_path / "m")

@@ -48,8 +48,10 @@ def installed(folder: Path) -> Path:
     return folder
 
 
-def patch(folder: Path, name: str, before: str, after: str, diff: str = DIFF) -> dict[str, str]:
-    """A patch folder; gives what a builder's spec says of it."""
+def patch(
+    folder: Path, name: str, before: str, after: str, diff: str = DIFF, /, **other: object
+) -> dict[str, str]:
+    """A patch folder, with `other` fields; gives what a builder's spec says of it."""
     place = folder / name
     place.mkdir(parents=True)
     (place / "patch.diff").write_text(diff)
@@ -57,5 +59,5 @@ def patch(folder: Path, name: str, before: str, after: str, diff: str = DIFF) ->
         "name": name, "wheel": "pkg", "version": "1.0", "upstream": {"origin": "here"},
         "licence": "MIT", "summary": "s",
         "files": {"pkg/m.py": {"before": sha256(before), "after": sha256(after)}},
-    }))
+    } | other))
     return {"name": name, "diff": str(place / "patch.diff"), "meta": str(place / "patch.json")}

@@ -20,6 +20,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from apertus_image.bytecode.compile import compile_tree
 from apertus_image.errors import UserError
 from apertus_image.patch.data import Patch, patched, sha256
@@ -35,22 +37,18 @@ def build(spec: dict, out: Path, manifest_file: Path) -> None:
         UserError: a patch is for another wheel, does not fit, or has a wrong hash.
     """
     wheel = spec["wheel"]
-    patches = [Patch.load(Path(each["meta"]), Path(each["diff"])) for each in spec["patches"]]
-    for patch in patches:
-        if (patch.wheel, patch.version) != (wheel["name"], wheel["version"]):
-            raise UserError("a patch is for another wheel", where=patch.name,
-                            expected=f"{patch.wheel} {patch.version}",
-                            got=f"{wheel['name']} {wheel['version']}")
+    patches = _patches(spec)
     site = f"{spec['prefix']}/lib/python{spec['python']}/site-packages"
-    with zipfile.ZipFile(wheel["path"]) as archive:
-        files = patched(patches, archive.read)
+    installed = Path(f"{spec['installed']}{site}")
+    record = _record(installed, wheel)
+    files = _files(patches, wheel, installed)
     rows: dict[str, tuple[str, int]] = {}
     origins: dict[str, str] = {}
-    for path, text in files.items():
+    for path, data in files.items():
         target = Path(f"{out}{site}/{path}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(text)
-        rows[path] = (sha256(text), len(text))
+        target.write_bytes(data)
+        rows[path] = (sha256(data), len(data))
         origins[f"{site}/{path}"] = "patch:" + "+".join(p.name for p in patches if path in p.files)
     sources = [f"{site}/{path}" for path in files if path.endswith(".py")]
     for each in compile_tree(out, sources, spec["python"]):
@@ -58,21 +56,56 @@ def build(spec: dict, out: Path, manifest_file: Path) -> None:
             raise UserError("a patched file does not compile", where=each.source, got=each.skipped)
         rows[each.path.removeprefix(f"{site}/")] = (each.sha256, each.size)
         origins[each.path] = origins[each.source]
-    record = _record(Path(f"{spec['installed']}{site}"), wheel)
-    Path(f"{out}{site}/{record}").parent.mkdir(parents=True, exist_ok=True)
-    installed = Path(f"{spec['installed']}{site}/{record}").read_text()
-    Path(f"{out}{site}/{record}").write_text(_true_again(installed, rows))
+    target = Path(f"{out}{site}/{record}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = _true_again((installed / record).read_text(encoding="utf-8"), rows)
+    target.write_text(text, encoding="utf-8")
     origins[f"{site}/{record}"] = "patch:" + "+".join(patch.name for patch in patches)
     manifest.write(manifest.scan(out, "generated", origins=origins), manifest_file)
 
 
+def _patches(spec: dict) -> list[Patch]:
+    """The patches, each seen to be the one meant and for this wheel."""
+    wheel = spec["wheel"]
+    patches = []
+    for each in spec["patches"]:
+        patch = Patch.load(Path(each["meta"]), Path(each["diff"]))
+        if patch.name != each["name"]:
+            raise UserError("a patch has another name than its folder", where=each["meta"],
+                            expected=each["name"], got=patch.name)
+        if (patch.wheel, patch.version) != (wheel["name"], wheel["version"]):
+            raise UserError("a patch is for another wheel", where=patch.name,
+                            expected=f"{patch.wheel} {patch.version}",
+                            got=f"{wheel['name']} {wheel['version']}")
+        patches.append(patch)
+    return patches
+
+
+def _files(patches: list[Patch], wheel: dict, installed: Path) -> dict[str, bytes]:
+    """The patched files; what they will lie above is seen to be what was patched."""
+    with zipfile.ZipFile(wheel["path"]) as archive:
+        files = patched(patches, archive.read)
+        for path in files:
+            # Another wheel's file may have been kept in its place: it would be covered up.
+            file = installed / path
+            if not file.is_file() or file.read_bytes() != archive.read(path):
+                raise UserError("the installed file is not the wheel's", where=file,
+                                expected=f"the bytes of {wheel['file']}",
+                                next_step="see nix/pins/waivers.json for that path")
+    return files
+
+
 def _record(site: Path, wheel: dict) -> str:
-    name = wheel["name"].replace("-", "_")
-    found = [path for path in site.glob("*.dist-info")
-             if path.name.lower() == f"{name}-{wheel['version']}.dist-info"]
+    """Where, in site-packages, the wheel's RECORD is; a wheel spells its name as it likes."""
+    found = []
+    for path in site.glob("*.dist-info"):
+        name, _, version = path.name.removesuffix(".dist-info").rpartition("-")
+        if (canonicalize_name(name), version) == (wheel["name"], wheel["version"]):
+            found.append(path)
     if len(found) != 1:
         raise UserError("a patched wheel is not installed", where=site,
-                        expected=f"{name}-{wheel['version']}.dist-info")
+                        expected=f"{wheel['name']}-{wheel['version']}.dist-info",
+                        got=", ".join(path.name for path in found) or "none")
     return f"{found[0].name}/RECORD"
 
 
@@ -93,6 +126,7 @@ def _true_again(record: str, rows: dict[str, tuple[str, int]]) -> str:
 
 if __name__ == "__main__":
     try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]))
+        spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        build(spec, Path(sys.argv[2]), Path(sys.argv[3]))
     except UserError as error:
         sys.exit(f"error: {error}")
