@@ -3,25 +3,35 @@
 Started by apertus_cache.pth in every interpreter of the environment: in a login shell,
 under Pyxis and in Ray's workers alike. A warm cache of another image breaks vLLM, and
 ninja trusts times, which are all equal in an image; so each image has a cache of its own,
-by the identity of its content. A variable that is set already is left alone.
+by the identity of its content. A variable that the user set is left alone; one that this
+file set in another image, or on another node, is set anew.
 
-    APERTUS_CACHE_DIR   where caches go; else $SLURM_TMPDIR, $TMPDIR or /tmp
+    APERTUS_CACHE_DIR      where caches go, made if it is missing; else the first of
+                           $SLURM_TMPDIR, $TMPDIR and /tmp that can be written
+    APERTUS_CACHE_IN_USE   set here: the folder that the variables lead to
 """
 
 import os
 import stat
 
 CONTENT_ID = "/usr/share/apertus/content-id"
+IN_USE = "APERTUS_CACHE_IN_USE"
 
 # variable -> folder below the cache
 VARIABLES = {
     "CUDA_CACHE_PATH": "cuda",
+    "CUTE_DSL_CACHE_DIR": "cute-dsl",
     "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR": "flash-attention",
+    "HUMMING_CACHE_DIR": "humming",
+    "MINFER_FMHA_CACHE_DIR": "minfer",
     "NUMBA_CACHE_DIR": "numba",
+    "QUACK_CACHE_DIR": "quack",
     "TILELANG_CACHE_DIR": "tilelang",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TORCH_EXTENSIONS_DIR": "torch-extensions",
     "TRITON_CACHE_DIR": "triton",
+    "TVM_FFI_CACHE_DIR": "tvm-ffi",
     "VLLM_CACHE_ROOT": "vllm",
 }
 
@@ -42,37 +52,66 @@ def _own(folder):
             and not found.st_mode & 0o077)
 
 
-def folder():
-    """This user's cache folder for this image; a fresh one where it is another's.
+def _bases():
+    """Where caches may go, best first."""
+    wanted = os.environ.get("APERTUS_CACHE_DIR")
+    if wanted:
+        try:
+            os.makedirs(wanted, 0o700, exist_ok=True)
+        except OSError:
+            pass
+    candidates = [wanted, os.environ.get("SLURM_TMPDIR"), os.environ.get("TMPDIR"), "/tmp"]
+    return [os.path.abspath(base) for base in candidates if base and os.path.isdir(base)]
 
-    Raises OSError where nothing can be written.
-    """
-    base = next(
-        os.environ[name] if name else "/tmp"
-        for name in ("APERTUS_CACHE_DIR", "SLURM_TMPDIR", "TMPDIR", "")
-        if not name or os.path.isdir(os.environ.get(name, ""))
-    )
+
+def _folder_below(base, identity, inherited):
+    # A parent's folder serves as well, so that a fresh one is made once and not by each child.
+    if inherited.startswith(base + "/") and os.path.basename(inherited) == identity:
+        try:
+            if _own(inherited):
+                return inherited
+        except OSError:
+            pass  # the parent ran on another node
     user = os.path.join(base, "apertus-%d" % os.geteuid())
     if not _own(user):
         import tempfile
 
         user = tempfile.mkdtemp(prefix="apertus-", dir=base)
-    own = os.path.join(user, _content_id())
+    own = os.path.join(user, identity)
     if not _own(own):
         raise PermissionError(own)
     return own
 
 
+def folder(inherited=""):
+    """This user's cache folder for this image; a fresh one where it is another's.
+
+    Raises OSError where nothing can be written.
+    """
+    identity, fault = _content_id(), FileNotFoundError("/tmp")
+    for base in _bases():
+        try:
+            return _folder_below(base, identity, inherited)
+        except OSError as error:
+            fault = error
+    raise fault
+
+
 def apply():
-    """Set the variables that are not set. An interpreter starts whatever happens here."""
+    """Set the variables that the user did not. An interpreter starts whatever happens here."""
+    inherited = os.environ.pop(IN_USE, "")
+    ours = {name: below for name, below in VARIABLES.items() if name not in os.environ
+            or (inherited and os.environ[name] == os.path.join(inherited, below))}
+    for name in ours:
+        os.environ.pop(name, None)  # where no folder can be had, none is better than another's
     try:
-        missing = [name for name in VARIABLES if name not in os.environ]
-        if missing:
-            own = folder()
-            for name in missing:
-                os.environ[name] = os.path.join(own, VARIABLES[name])
-    except OSError:
-        pass
+        own = folder(inherited) if ours else ""
+    except (OSError, ValueError):
+        return
+    for name, below in ours.items():
+        os.environ[name] = os.path.join(own, below)
+    if own:
+        os.environ[IN_USE] = own
 
 
 apply()
