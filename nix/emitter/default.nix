@@ -4,8 +4,8 @@
 #   nix build … --override-input nix2container path:$PWD/nix/emitter
 #
 # `pkgs` is nix/toolchain/pkgs.nix; of it, only `lib`, `writeText` and `apertus.emit`
-# (nix/builder.nix) are used. What this project's images do not need is refused by name
-# rather than done differently.
+# (nix/builder.nix) are used. Parameters are upstream's. What this project's images do not
+# need is refused by name rather than done differently.
 { pkgs }:
 
 let
@@ -19,9 +19,11 @@ let
     preferLocalBuild = true;
   });
 
-  only = what: given: allowed:
-    if given == allowed then (x: x)
-    else throw "nix/emitter: ${what} is not supported; next: build with nix2container itself";
+  # { WHAT = asked for?; ... } -> value -> value
+  refuse = unsupported: value:
+    let found = l.filter (what: unsupported.${what}) (l.attrNames unsupported); in
+    if found == [ ] then value
+    else throw "nix/emitter: not supported: ${l.concatStringsSep ", " found}; next: build with nix2container itself";
 
   buildLayer =
     { deps ? [ ]
@@ -32,6 +34,7 @@ let
     , perms ? [ ]
     , maxLayers ? 1
     , metadata ? { created_by = "nix2container"; }
+    , contents ? null
     }:
     let
       roots = l.toList (l.defaultTo [ ] copyToRoot);
@@ -39,7 +42,12 @@ let
       numbered = l.genList (number: "graph${toString number}") (l.length paths);
       nestedLayers = l.flatten (map (layer: layer.nestedLayers) layers) ++ layers;
     in
-    only "reproducible = false" reproducible true (only "maxLayers other than 1" maxLayers 1
+    refuse
+      {
+        "contents" = contents != null;
+        "reproducible = false" = !reproducible;
+        "maxLayers other than 1" = maxLayers != 1;
+      }
       (emit "layers.json"
         {
           exportReferencesGraph = l.concatLists
@@ -54,7 +62,7 @@ let
           history = metadata;
           layers = map (layer: "${layer}") layers;
         }
-      // { inherit nestedLayers; }));
+      // { inherit nestedLayers; });
 
   buildImage =
     { name
@@ -63,14 +71,19 @@ let
     , layers ? [ ]
     , copyToRoot ? null
     , fromImage ? ""
-    , arch
+    , arch ? throw "nix/emitter: arch is not given; next: arch = the target's, amd64 or arm64"
     , perms ? [ ]
     , maxLayers ? 1
     , initializeNixDatabase ? false
+    , nixUid ? 0
+    , nixGid ? 0
     , created ? "0001-01-01T00:00:00Z"
+    , contents ? null
     , meta ? { }
     }:
     let
+      imageName = l.toLower name;
+      imageTag = l.defaultTo (l.head (l.splitString "-" (baseNameOf image.outPath))) tag;
       configFile = pkgs.writeText "config.json" (l.toJSON config);
       all = l.concatMap (layer: layer.nestedLayers) layers ++ layers;
       customization = buildLayer {
@@ -85,8 +98,16 @@ let
         layers = map (layer: "${layer}") (all ++ [ customization ]);
       };
     in
-    only "fromImage" fromImage "" (only "initializeNixDatabase" initializeNixDatabase false
-      (image // { imageName = l.toLower name; imageTag = tag; inherit meta; }));
+    refuse
+      {
+        "contents" = contents != null;
+        "fromImage" = fromImage != "";
+        "initializeNixDatabase" = initializeNixDatabase;
+      }
+      (image // {
+        inherit fromImage imageName imageTag meta;
+        imageRefUnsafe = l.unsafeDiscardStringContext "${imageName}:${imageTag}";
+      });
 in
 {
   nix2container = { inherit buildImage buildLayer; };

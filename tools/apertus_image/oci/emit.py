@@ -22,20 +22,24 @@ from apertus_image.errors import UserError
 from apertus_image.oci import gojson
 from apertus_image.oci.closure import by_popularity
 from apertus_image.oci.image import Image
-from apertus_image.oci.layer import Layer, digest
+from apertus_image.oci.layer import Layer, canonical_history, digest
 from apertus_image.oci.paths import LayerPath, Perm
 
 __all__ = ["closure", "emit_image", "emit_layer"]
 
 
-def emit_layer(spec: dict[str, Any], graph: list[dict], out: Path) -> None:
-    """Write `out`/layers.json: one layer, or none where no path is left."""
+def emit_layer(spec: dict[str, Any], graph: list[dict], out: Path, physical=Path) -> None:
+    """Write `out`/layers.json: one layer, or none where no path is left.
+
+    Args:
+        physical: where a store path lies on this machine.
+    """
     above = {path for layer in _layers(spec["layers"]) for path in layer.paths}
     paths = tuple(path for path in _paths(spec, graph) if path not in above)
     layers = []
     if paths:
-        found, size = digest(paths)
-        layers.append(Layer(found, size, paths, spec["history"]))
+        found, size = digest(paths, physical)
+        layers.append(Layer(found, size, paths, canonical_history(spec["history"])))
     out.mkdir()
     (out / "layers.json").write_text(
         gojson.indented([layer.json() for layer in layers] or None), encoding="utf-8"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, raise_all
 from apertus_image.oci import gojson
 from apertus_image.oci.layer import Layer
 
@@ -21,7 +22,35 @@ __all__ = ["Image"]
 CONFIG_FIELDS = ("User", "ExposedPorts", "Env", "Entrypoint", "Cmd", "Volumes", "WorkingDir",
                  "Labels", "StopSignal", "ArgsEscaped")
 MAPS = ("ExposedPorts", "Volumes", "Labels")
+LISTS = ("Env", "Entrypoint", "Cmd")
 CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def _are_texts(field: str, value: Any) -> bool:
+    texts = value if field in LISTS else value.values() if field == "Labels" else ()
+    return all(isinstance(text, str) for text in texts)
+
+
+def _problems(config: Mapping[str, Any], created: str) -> Iterator[UserError]:
+    """What Go would refuse, or drop in silence."""
+    mend = "mend nix/image.nix"
+    if unknown := set(config) - set(CONFIG_FIELDS):
+        yield UserError("unknown fields in an image's config", got=", ".join(sorted(unknown)),
+                        expected=", ".join(CONFIG_FIELDS), next_step=mend)
+    for field in filter(config.__contains__, CONFIG_FIELDS):
+        wanted = (list if field in LISTS else dict if field in MAPS
+                  else bool if field == "ArgsEscaped" else str)
+        value = config[field]
+        if value is not None and not (isinstance(value, wanted) and _are_texts(field, value)):
+            yield UserError("a field of an image's config has the wrong type", where=field,
+                            expected=wanted.__name__, got=value, next_step=mend)
+    try:
+        if not CREATED.fullmatch(created):
+            raise ValueError("not in UTC, or not in whole seconds")
+        datetime.fromisoformat(created)
+    except ValueError as error:
+        yield UserError("an image's creation date is malformed", where=created, got=error,
+                        expected="YYYY-MM-DDThh:mm:ssZ")
 
 
 @dataclass(frozen=True)
@@ -46,14 +75,10 @@ class Image:
         """Put an image together; a layer that is there already is not added again.
 
         Raises:
-            UserError: an unknown config field, or a date that is not in UTC.
+            UserError: config fields that are unknown or of another type than OCI's, or a date
+                that is not in UTC.
         """
-        if unknown := set(config) - set(CONFIG_FIELDS):
-            raise UserError("unknown fields in an image's config", got=", ".join(sorted(unknown)),
-                            expected=", ".join(CONFIG_FIELDS), next_step="mend nix/image.nix")
-        if not CREATED.fullmatch(created):
-            raise UserError("an image's creation date is malformed", got=created,
-                            expected="YYYY-MM-DDThh:mm:ssZ")
+        raise_all(_problems(config, created), "an image cannot be described: {n} problems")
         ordered = {}
         for field in CONFIG_FIELDS:
             if value := config.get(field):

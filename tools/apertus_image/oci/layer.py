@@ -1,11 +1,11 @@
-"""A layer: the tar stream over its store paths, its digest, and a check of it."""
+"""A layer: the tar stream over its store paths, and its digest."""
 
 from __future__ import annotations
 
 import hashlib
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,24 @@ from apertus_image.oci import tar
 from apertus_image.oci.merge import Entry, merged
 from apertus_image.oci.paths import LayerPath
 
-__all__ = ["MEDIA_TYPE", "Layer", "digest", "stream"]
+__all__ = ["MEDIA_TYPE", "Layer", "canonical_history", "digest", "stream"]
 
 MEDIA_TYPE = "application/vnd.oci.image.layer.v1.tar"
+HISTORY_FIELDS = ("created", "created_by", "author", "comment", "empty_layer")  # in Go's order
 CHUNK = 1 << 20
 AHEAD = 4
+
+
+def canonical_history(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An OCI history entry as Go writes it: its fields in order, none that is empty.
+
+    Raises:
+        UserError: fields that a history entry does not have.
+    """
+    if unknown := set(data) - set(HISTORY_FIELDS):
+        raise UserError("unknown fields in a layer's metadata", got=", ".join(sorted(unknown)),
+                        expected=", ".join(HISTORY_FIELDS))
+    return {key: data[key] for key in HISTORY_FIELDS if data.get(key)}
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,20 @@ only the entries it matches, so two sources with different rules may share a dir
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from apertus_image.errors import UserError
-from apertus_image.oci.paths import LayerPath, Perm
+from apertus_image.oci.paths import LayerPath, Perm, expression
 
 __all__ = ["Entry", "merged"]
 
 IMPLIED_MODE = 0o755
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of a layer, as its tar header will say it.
 
@@ -49,11 +48,11 @@ class Entry:
     source: Path | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node:
     entry: Entry | None = None
     origin: str = ""
-    raw_mode: int = 0
+    store_mode: int = 0
     children: dict[str, _Node] = field(default_factory=dict)
 
 
@@ -65,11 +64,12 @@ def merged(paths: Iterable[LayerPath], physical=Path) -> Iterator[Entry]:
         physical: where a store path lies on this machine (trap 11).
 
     Raises:
-        UserError: two sources bring one path with different type, mode or size.
+        UserError: two sources bring one path with different type, mode, size or owner; a
+            rule cannot be used; a store path is gone.
     """
     root = _Node()
     for path in paths:
-        rules = [(re.compile(perm.regex), perm) for perm in path.perms]
+        rules = [(expression(perm.regex), perm) for perm in path.perms]
         for source, status in _walk(path.path, physical(path.path)):
             target = path.target(source)
             if target:
@@ -97,7 +97,7 @@ def _walk(path: str, folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 def _add(root, path: LayerPath, source: str, target: str, status, rules, physical) -> None:
     node = root
-    clean = os.path.normpath(target)
+    clean = os.path.normpath(target).replace("//", "/")  # POSIX lets a leading `//` be special
     for part in [""] if clean == "/" else clean.split("/"):
         node = node.children.setdefault(part, _Node())
     location = physical(path.path)
@@ -106,7 +106,8 @@ def _add(root, path: LayerPath, source: str, target: str, status, rules, physica
                    [perm for regex, perm in rules if regex.search(source)])
     if node.entry is not None:
         _agree(node, entry, source, status)
-    node.entry, node.origin, node.raw_mode = entry, source, status.st_mode
+    node.entry, node.origin = entry, source
+    node.store_mode = 0 if entry.type == "link" else stat.S_IMODE(status.st_mode)
 
 
 def _entry(name: str, status, source: Path, perms: list[Perm]) -> Entry:
@@ -132,23 +133,28 @@ def _entry(name: str, status, source: Path, perms: list[Perm]) -> Entry:
 
 
 def _agree(node: _Node, entry: Entry, source: str, status) -> None:
-    """Refuse what differs in type, mode or size; the last source of equals wins."""
+    """Refuse what differs in type, mode, size or owner; the last source of equals wins."""
     other = node.entry
-    for what, was, now in (
-        ("type", other.type, entry.type),
-        ("mode", f"{stat.S_IMODE(node.raw_mode):04o}", f"{stat.S_IMODE(status.st_mode):04o}"),
-        ("size", other.size, entry.size),
-        ("mode by a rule", f"{other.mode:04o}", f"{entry.mode:04o}"),
-        ("owner by a rule", (other.uid, other.gid), (entry.uid, entry.gid)),
+    mode = 0 if entry.type == "link" else stat.S_IMODE(status.st_mode)
+    same_rule = "give both sources the same perms rule for it"
+    for what, was, now, remedy in (
+        ("type", other.type, entry.type, "rename it in one source"),
+        ("mode", f"{node.store_mode:04o}", f"{mode:04o}",
+         "make it executable in both sources or in neither"),
+        ("size", other.size, entry.size, "use one version in both sources"),
+        ("mode by a rule", f"{other.mode:04o}", f"{entry.mode:04o}", same_rule),
+        ("owner by a rule", _owner(other), _owner(entry), same_rule),
     ):
-        if what == "mode" and entry.type == "link":
-            continue
         if was != now:
             raise UserError(
                 f"two sources bring one path with different {what}", where=entry.name,
                 expected=f"{was}, as {node.origin} has it", got=f"{now}, from {source}",
-                next_step="leave it out of one of them, or give both the same perms rule",
+                next_step=f"leave it out of one of them, or {remedy}",
             )
+
+
+def _owner(entry: Entry) -> str:
+    return f"{entry.uid} ({entry.uname}), group {entry.gid} ({entry.gname})"
 
 
 def _in_order(node: _Node, base: str) -> Iterator[Entry]:

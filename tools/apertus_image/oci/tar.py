@@ -18,7 +18,9 @@ END = bytes(2 * BLOCK)
 TYPES = {"file": b"0", "link": b"2", "dir": b"5"}
 MTIME = 1
 NAME, LINK, PREFIX = 100, 100, 155
+OWNER = 32
 LARGEST = 8**11 - 1  # what 11 octal digits hold: 8 GiB less one byte
+LARGEST_ID = 8**7 - 1
 
 
 def padding(size: int) -> bytes:
@@ -29,28 +31,32 @@ def padding(size: int) -> bytes:
 def header(entry: Entry) -> bytes:
     """The header blocks of an entry, its PAX header first where it needs one."""
     name, target = os.fsencode(entry.name), os.fsencode(entry.target)
+    uname, gname = entry.uname.encode(), entry.gname.encode()
     split = _split(name)
-    needs_pax = (
-        (_unfit(name, NAME) and split is None) or _unfit(target, LINK) or entry.size > LARGEST
-    )
-    if not needs_pax:
-        prefix, rest = split or (b"", name)
-        return _block(entry, rest, target, prefix)
     records = {}
-    # Go also names what ustar could have split, once a PAX header is there anyway.
-    if _unfit(name, NAME):
-        records[b"path"] = name
     if _unfit(target, LINK):
         records[b"linkpath"] = target
     if entry.size > LARGEST:
-        records[b"size"] = str(entry.size).encode()
+        records[b"size"] = b"%d" % entry.size
+    for key, text in ((b"uname", uname), (b"gname", gname)):
+        if _unfit(text, OWNER):
+            records[key] = text
+    for key, number in ((b"uid", entry.uid), (b"gid", entry.gid)):
+        if number > LARGEST_ID:
+            records[key] = b"%d" % number
+    # Where there is a PAX header anyway, Go puts a long name there that ustar could split.
+    if _unfit(name, NAME) and (records or split is None):
+        records[b"path"] = name
+    if not records:
+        prefix, rest = split or (b"", name)
+        return _block(entry, rest, target, uname, gname, prefix)
     body = b"".join(_record(key, records[key]) for key in sorted(records))
     folder, _, file = entry.name.rpartition("/")
     pax_name = _ascii(os.fsencode(posixpath.join(folder or "/", "PaxHeaders.0", file)))
     return (
         _pax_block(pax_name[:NAME].rstrip(b"/"), len(body))
         + body + padding(len(body))
-        + _block(entry, _ascii(name), _ascii(target), b"")
+        + _block(entry, *map(_ascii, (name, target, uname, gname)), b"")
     )
 
 
@@ -83,23 +89,27 @@ def _record(key: bytes, value: bytes) -> bytes:
 
 
 def _text(text: bytes, size: int) -> bytes:
-    """A string field; a cut one that would end in a slash ends before it, as Go's does."""
-    if len(text) > size and text[size - 1 : size] == b"/":
-        text = text[: size - 1].rstrip(b"/")
-    return text[:size].ljust(size, b"\0")
+    """A string field. A cut one may not end in a slash: Go ends it before its last slashes."""
+    field = bytearray(text[:size].ljust(size, b"\0"))
+    if len(text) > size and field[-1:] == b"/":
+        field[len(text[: size - 1].rstrip(b"/"))] = 0
+    return bytes(field)
 
 
 def _octal(value: int, size: int) -> bytes:
     return b"%0*o\0" % (size - 1, value)
 
 
-def _block(entry: Entry, name: bytes, target: bytes, prefix: bytes) -> bytes:
+def _block(entry: Entry, name: bytes, target: bytes, uname: bytes, gname: bytes,
+           prefix: bytes) -> bytes:
+    # What a PAX record says is zero here.
+    uid, gid = (number if number <= LARGEST_ID else 0 for number in (entry.uid, entry.gid))
     size = entry.size if entry.size <= LARGEST else 0
     return _checked(
-        _text(name, NAME) + _octal(entry.mode, 8) + _octal(entry.uid, 8) + _octal(entry.gid, 8)
+        _text(name, NAME) + _octal(entry.mode, 8) + _octal(uid, 8) + _octal(gid, 8)
         + _octal(size, 12) + _octal(MTIME, 12),
         TYPES[entry.type] + _text(target, LINK) + b"ustar\x0000"
-        + _text(entry.uname.encode(), 32) + _text(entry.gname.encode(), 32)
+        + _text(uname, OWNER) + _text(gname, OWNER)
         + _octal(0, 8) + _octal(0, 8) + _text(prefix, PREFIX),
     )
 
@@ -107,7 +117,7 @@ def _block(entry: Entry, name: bytes, target: bytes, prefix: bytes) -> bytes:
 def _pax_block(name: bytes, size: int) -> bytes:
     return _checked(
         _text(name, NAME) + _octal(0, 8) * 3 + _octal(size, 12) + _octal(0, 12),
-        b"x" + bytes(LINK) + b"ustar\x0000" + bytes(32 + 32 + 8 + 8 + PREFIX),
+        b"x" + bytes(LINK) + b"ustar\x0000" + bytes(2 * OWNER + 2 * 8 + PREFIX),
     )
 
 
