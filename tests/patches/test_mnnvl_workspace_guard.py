@@ -7,19 +7,25 @@ notice inside); its hash is the patch's own `before`.
 from __future__ import annotations
 
 import atexit
+import py_compile
 import random
+import re
+import subprocess
 import sys
 import types
 from pathlib import Path
 
 import pytest
+from apertus_image.errors import UserError
 from apertus_image.patch.data import Patch, sha256
 
 FOLDER = Path(__file__).parents[2] / "nix/patches/vllm/mnnvl-workspace-guard"
 FILE = "vllm/distributed/device_communicators/flashinfer_all_reduce.py"
 PRISTINE = (Path(__file__).parent / "data/flashinfer_all_reduce.py.txt").read_bytes()
 PATCH = Patch.load(FOLDER / "patch.json", FOLDER / "patch.diff")
+PATCHED = PATCH.apply(FILE, PRISTINE)
 ABSENT = object()
+GUARD = "has no multicast pointer"
 
 
 class Mnnvl:
@@ -27,16 +33,21 @@ class Mnnvl:
 
     backend = "mnnvl"
 
-    def __init__(self, calls, pointer, destroy_raises):
-        self._calls, self._raises = calls, destroy_raises
-        if pointer is not ABSENT:
-            self.mc_ptr = pointer
+    def __init__(self, events, pointer, destroy_raises):
+        self._events, self._pointer, self._raises = events, pointer, destroy_raises
+
+    @property
+    def mc_ptr(self):
+        self._events.append("read mc_ptr")
+        if self._pointer is ABSENT:
+            raise AttributeError("mc_ptr")
+        return self._pointer
 
     def destroy(self):
-        self._calls.append("destroy mnnvl")
+        self._events.append("destroy mnnvl")
         if self._raises:
             raise RuntimeError("destroy failed")
-        self.__dict__.pop("mc_ptr", None)
+        self._pointer = ABSENT
 
 
 class TrtLlm:
@@ -44,37 +55,45 @@ class TrtLlm:
 
     backend = "trtllm"
 
-    def __init__(self, calls):
-        self._calls = calls
+    def __init__(self, events):
+        self._events = events
 
     def __getattr__(self, name):
+        self._events.append(f"read {name} of trtllm")
         raise RuntimeError(f"no {name} in a TRT-LLM workspace")
 
     def destroy(self):
-        self._calls.append("destroy trtllm")
+        self._events.append("destroy trtllm")
 
 
 class Logger:
-    def __init__(self):
-        self.said = []
+    """Keeps (level, text); the guard's own line is an event too."""
+
+    def __init__(self, events):
+        self.said, self._events = [], events
 
     def __getattr__(self, level):
-        return lambda text, *arguments: self.said.append((level, text % arguments))
+        def say(text, *arguments):
+            self.said.append((level, text % arguments))
+            if GUARD in text:
+                self._events.append(level)
+        return say
 
 
 @pytest.fixture
 def load(monkeypatch):
-    """Gives (module, calls, log) for a text of the module and a setting of the stubs."""
+    """Gives (module, events, log) for a text of the module and a setting of the stubs."""
 
     def load(text, *, backend="auto", nodes=1, pointer=0, destroy_raises=False):
-        calls, log = [], Logger()
+        events = []
+        log = Logger(events)
 
         def create(*, backend, **_):
-            calls.append(f"create {backend}")
+            events.append(f"create {backend}")
             random.random()
             if backend == "mnnvl":
-                return Mnnvl(calls, pointer, destroy_raises)
-            return TrtLlm(calls)
+                return Mnnvl(events, pointer, destroy_raises)
+            return TrtLlm(events)
 
         stubs = {
             "torch": {"dtype": object, "device": object},
@@ -100,101 +119,146 @@ def load(monkeypatch):
         module = types.ModuleType("flashinfer_all_reduce")
         exec(compile(text, FILE, "exec"), vars(module))
         atexit.unregister(module.destroy_fi_ar_workspace)
-        return module, calls, log
+        return module, events, log
 
     return load
 
 
-def workspaces(module):
-    arguments = dict(world_size=2, rank=0, max_token_num=8, hidden_dim=8, dtype=None, group=None)
-    return (module.get_fi_ar_workspace(**arguments), module.get_fi_ar_quant_workspace(**arguments))
+ARGUMENTS = dict(world_size=2, rank=0, max_token_num=8, hidden_dim=8, dtype=None, group=None)
 
 
 def name(workspace):
     return workspace and workspace.backend
 
 
-def patched():
-    return PATCH.apply(FILE, PRISTINE)
+REJECTED = ["create mnnvl", "read mc_ptr", "destroy mnnvl", "warning_once"]
+# Setting -> what 0.25.1 gives as shipped, what it gives patched, and what happens then.
+CASES = {
+    "one node, 0": ({"pointer": 0}, "mnnvl", "trtllm", [*REJECTED, "create trtllm"]),
+    "one node, None": ({"pointer": None}, "mnnvl", "trtllm", [*REJECTED, "create trtllm"]),
+    "one node, absent": ({"pointer": ABSENT}, "mnnvl", "trtllm", [*REJECTED, "create trtllm"]),
+    "one node, valid": ({"pointer": 0x7F00}, "mnnvl", "mnnvl", ["create mnnvl", "read mc_ptr"]),
+    "two nodes, 0": ({"nodes": 2}, "mnnvl", None, REJECTED),
+    "two nodes, valid": ({"nodes": 2, "pointer": 0x7F00}, "mnnvl", "mnnvl",
+                         ["create mnnvl", "read mc_ptr"]),
+    "mnnvl by name, 0": ({"backend": "mnnvl"}, "mnnvl", None, REJECTED),
+    "mnnvl by name, valid": ({"backend": "mnnvl", "pointer": 0x7F00}, "mnnvl", "mnnvl",
+                             ["create mnnvl", "read mc_ptr"]),
+    "trtllm by name": ({"backend": "trtllm"}, "trtllm", "trtllm", ["create trtllm"]),
+}
 
 
 def test_the_file_is_the_wheels():
     assert sha256(PRISTINE) == PATCH.files[FILE][0]
-    assert sha256(PRISTINE).startswith("0811d5b31d7a")
+    assert sha256(PRISTINE) == "0811d5b31d7a8dad804c0e648c50d8f592267e0f4536a0c62226c4cd1580e330"
 
 
-def test_unpatched_keeps_a_workspace_without_a_pointer(load):  # the negative control
-    module, calls, _ = load(PRISTINE, pointer=0)
-    assert name(workspaces(module)[0]) == "mnnvl"
-    assert "destroy mnnvl" not in calls
+@pytest.mark.parametrize("case", CASES)
+def test_as_shipped_a_pointer_is_not_looked_at(load, case):  # the negative control
+    setting, shipped, _, _ = CASES[case]
+    module, events, _ = load(PRISTINE, **setting)
+    assert name(module.get_fi_ar_workspace(**ARGUMENTS)) == shipped
+    assert events == [f"create {shipped}"]
 
 
-@pytest.mark.parametrize("pointer", [0, None, ABSENT])
-def test_one_node_falls_back(load, pointer):
-    module, calls, log = load(patched(), pointer=pointer)
-    one, quantised = workspaces(module)
-    assert name(one) == "trtllm" and quantised is one
-    assert calls == ["create mnnvl", "destroy mnnvl", "create trtllm"]
-    levels = [level for level, text in log.said if "no multicast pointer" in text.replace("\n", "")]
-    assert levels == ["warning_once"]
-    # Destroyed once, though two names stand for it.
+@pytest.mark.parametrize("case", CASES)
+def test_patched(load, case):
+    setting, _, given, happened = CASES[case]
+    module, events, _ = load(PATCHED, **setting)
+    # Also the order: the pointer is read before destroy() takes it away, and memory is
+    # given back before the caller allocates again. A TRT-LLM workspace is not touched.
+    assert name(module.get_fi_ar_workspace(**ARGUMENTS)) == given
+    assert events == happened
+
+
+def test_the_quant_workspace_stands_for_the_one_fallen_back_to(load):
+    module, events, _ = load(PATCHED)
+    one = module.get_fi_ar_workspace(**ARGUMENTS)
+    assert module.get_fi_ar_quant_workspace(**ARGUMENTS) is one
+    assert events.count("create trtllm") == 1
     module.destroy_fi_ar_workspace()
-    assert calls.count("destroy trtllm") == 1
+    assert events.count("destroy trtllm") == 1 and events.count("destroy mnnvl") == 1
+
+
+def test_a_quant_workspace_made_first_is_fallen_back_to(load):
+    module, events, _ = load(PATCHED)
+    quant = module.get_fi_ar_quant_workspace(**ARGUMENTS)
+    assert module.get_fi_ar_workspace(**ARGUMENTS) is quant
+    assert events == ["create trtllm", *REJECTED]
+
+
+def test_the_caller_tells_of_the_fallback(load):
+    module, _, log = load(PATCHED)
+    module.get_fi_ar_workspace(**ARGUMENTS)
+    warnings = [text for level, text in log.said if level.startswith("warning")]
+    assert len(warnings) == 2
+    assert GUARD in warnings[0] and "falling back to trtllm" in warnings[1]
 
 
 def test_the_success_line_is_skipped_for_what_was_rejected(load):
-    module, _, log = load(patched(), backend="mnnvl")
-    workspaces(module)
-    debug = [text for level, text in log.said if level == "debug"]
-    assert not any("backend=mnnvl" in text for text in debug)
+    def told(pointer):
+        module, _, log = load(PATCHED, backend="mnnvl", pointer=pointer)
+        module.get_fi_ar_workspace(**ARGUMENTS)
+        return [text for level, text in log.said if level == "debug"]
+
+    assert len(told(pointer=0x7F00)) == 1 and told(pointer=0) == []
 
 
-def test_a_valid_pointer_is_left_alone(load):
-    module, calls, _ = load(patched(), pointer=0x7F00)
-    assert name(workspaces(module)[0]) == "mnnvl"
-    assert not any(call.startswith("destroy") for call in calls)
-
-
-def test_several_nodes_go_without_fusion(load):
-    module, calls, _ = load(patched(), nodes=2)
-    assert workspaces(module) == (None, None)
-    assert calls.count("destroy mnnvl") == 1 and "create trtllm" not in calls
-
-
-def test_mnnvl_asked_for_by_name_goes_without_fusion(load):
-    module, calls, _ = load(patched(), backend="mnnvl")
-    arguments = dict(world_size=2, rank=0, max_token_num=8, hidden_dim=8, dtype=None, group=None)
-    assert module.get_fi_ar_workspace(**arguments) is None
-    assert calls == ["create mnnvl", "destroy mnnvl"]
-
-
-@pytest.mark.parametrize("text", [PRISTINE, patched()], ids=["pristine", "patched"])
-def test_trtllm_asked_for_by_name_is_untouched(load, text):
-    module, calls, _ = load(text, backend="trtllm")
-    assert name(workspaces(module)[0]) == "trtllm"
-    assert calls == ["create trtllm"]
-
-
-def test_destroy_that_raises_ends_in_a_fallback(load):
-    module, calls, log = load(patched(), destroy_raises=True)
-    assert name(workspaces(module)[0]) == "trtllm"
-    assert calls == ["create mnnvl", "destroy mnnvl", "create trtllm"]
+@pytest.mark.parametrize(("nodes", "given"), [(1, "trtllm"), (2, None)])
+def test_destroy_that_raises_ends_in_none(load, nodes, given):
+    module, events, log = load(PATCHED, destroy_raises=True, nodes=nodes)
+    assert name(module.get_fi_ar_workspace(**ARGUMENTS)) == given
+    assert events[:3] == ["create mnnvl", "read mc_ptr", "destroy mnnvl"]
+    assert events.count("destroy mnnvl") == 1
     assert any(level == "warning_once" and "destroy failed" in text for level, text in log.said)
 
 
-@pytest.mark.parametrize("destroy_raises", [False, True])
-def test_the_state_of_random_is_restored(load, destroy_raises):
-    module, _, _ = load(patched(), destroy_raises=destroy_raises)
+@pytest.mark.parametrize(
+    "setting", [{}, {"destroy_raises": True}, {"pointer": 0x7F00}, {"nodes": 2}], ids=str)
+def test_the_state_of_random_is_restored(load, setting):
+    module, events, _ = load(PATCHED, **setting)
     before = random.getstate()
-    workspaces(module)
-    assert random.getstate() == before
+    module.get_fi_ar_workspace(**ARGUMENTS)
+    # The stub draws a number for each workspace it makes.
+    assert events and random.getstate() == before
+
+
+STUBS = {
+    "torch/__init__.py": "dtype = device = Tensor = object",
+    "torch/distributed.py": "ProcessGroup = object",
+    "vllm/envs.py": "", "vllm/config/compilation.py": "PassConfig = object",
+    "vllm/distributed/parallel_state.py": "get_node_count = None",
+    "vllm/logger.py": "init_logger = print", "vllm/platforms.py": "current_platform = None",
+    "flashinfer/comm/__init__.py": "", "flashinfer/comm/mnnvl.py": "TorchDistBackend = None",
+}
+
+
+@pytest.mark.parametrize("which", ["in effect", "stale bytecode", "as shipped"])
+def test_the_check_in_the_readme(tmp_path, which):  # trap 14
+    for path, text in STUBS.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text + "\n")
+    module = tmp_path / FILE
+    module.parent.mkdir()
+    module.write_bytes(PATCHED if which == "in effect" else PRISTINE)
+    py_compile.compile(str(module), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    if which == "stale bytecode":
+        module.write_bytes(PATCHED)
+    code = re.search(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)[1]
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True,
+                            text=True)
+    before, after = PATCH.files[FILE]
+    assert (result.stdout.split()[-3:], result.stderr) == ({
+        "in effect": [after, "True", "True"], "stale bytecode": [after, "False", "False"],
+        "as shipped": [before, "True", "False"],
+    }[which], "")
 
 
 def test_it_is_not_applied_twice():
-    with pytest.raises(Exception, match="in the file already"):
-        PATCH.apply(FILE, patched())
+    with pytest.raises(UserError, match="in the file already"):
+        PATCH.apply(FILE, PATCHED)
 
 
 def test_it_refuses_any_other_file():
-    with pytest.raises(Exception, match="for another file"):
+    with pytest.raises(UserError, match="for another file"):
         PATCH.apply(FILE, PRISTINE + b"\n")
