@@ -56,7 +56,7 @@ let
         {
           mode = "layer";
           graphs = numbered;
-          ignore = if ignore == null then "" else "${ignore}";
+          ignore = toString ignore;
           rewrites = map (path: { path = "${path}"; regex = "^${path}"; repl = ""; }) roots;
           perms = map (perm: perm // { path = "${perm.path}"; }) perms;
           history = metadata;

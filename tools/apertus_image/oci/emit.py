@@ -3,7 +3,7 @@
     python3 -m apertus_image.oci.emit SPEC OUT
 
 Spec of a layer: {"mode": "layer", "rewrites": [...], "perms": [...], "history": {...},
-"graphs": [files that Nix wrote for exportReferencesGraph], "ignore": store path or "",
+"graphs": [files that Nix wrote for exportReferencesGraph], "ignore": store paths, or "",
 "layers": [outputs of layers whose paths are left out]}. OUT is a folder with layers.json.
 
 Spec of an image: {"mode": "image", "config": file, "arch", "created", "layers": [...]}.
@@ -25,7 +25,7 @@ from apertus_image.oci.image import Image
 from apertus_image.oci.layer import Layer, canonical_history, digest
 from apertus_image.oci.paths import LayerPath, Perm
 
-__all__ = ["closure", "emit_image", "emit_layer"]
+__all__ = ["closure", "emit_image", "emit_layer", "without"]
 
 
 def emit_layer(spec: dict[str, Any], graph: list[dict], out: Path, physical=Path) -> None:
@@ -81,6 +81,22 @@ def closure(texts: Iterable[str]) -> list[dict]:
     return list(found.values())
 
 
+def without(ignored: str, graph: list[dict]) -> list[dict]:
+    """The graph without the paths that the text `ignored` holds, as upstream's jq filter has it.
+
+    Raises:
+        UserError: another path needs an ignored one, which Nix refuses for upstream.
+    """
+    kept = [node for node in graph if node["path"] not in ignored]
+    for node in kept:
+        for needed in node["references"]:
+            if needed in ignored:
+                raise UserError("a path to ignore is needed by another in the layer",
+                                where=node["path"], got=needed,
+                                next_step="do not ignore it, or leave out what needs it")
+    return kept
+
+
 def main() -> None:
     """Run as the builder of a derivation."""
     spec, out = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
@@ -88,9 +104,7 @@ def main() -> None:
         emit_image(spec, out)
     else:
         graph = closure(Path(file).read_text() for file in spec["graphs"])
-        # As upstream's jq filter: the ignored path and what its name contains.
-        kept = [node for node in graph if node["path"] not in spec["ignore"]]
-        emit_layer(spec, kept, out)
+        emit_layer(spec, without(spec["ignore"], graph), out)
 
 
 if __name__ == "__main__":
