@@ -32,7 +32,9 @@ def packages(tmp_path):
     """Packages with something of everything."""
     return [
         *base(tmp_path),
-        debs.make(tmp_path, "mawk", [file("usr/bin/mawk", "m", 0o755)]),
+        debs.make(tmp_path, "zz", [file("usr/share/both", "equal")]),
+        debs.make(tmp_path, "mawk", [file("usr/bin/mawk", "m", 0o755),
+                                     file("usr/share/both", "equal")]),
         debs.make(tmp_path, "tzdata", [file("usr/share/zoneinfo/Etc/UTC", "TZif")],
                   architecture="all"),
         debs.make(tmp_path, "ca-certificates", [
@@ -159,7 +161,7 @@ def test_dpkg_sees_what_is_installed(built):
                             check=True).stdout.splitlines()
     assert [line.split() for line in listed] == [
         [name, "1.0", "ii"] for name in ("base-files", "base-passwd", "ca-certificates", "mawk",
-                                         f"python{PYTHON}", "su", "tzdata")]
+                                         f"python{PYTHON}", "su", "tzdata", "zz")]
     files = subprocess.run(["dpkg-query", admin, "-L", "su"], capture_output=True, text=True,
                            check=True).stdout.splitlines()
     assert {"/usr/bin/su", "/usr/bin/su2", "/usr/share/doc/su/copyright"} <= set(files)
@@ -174,6 +176,7 @@ def test_the_manifest_is_what_a_scan_of_the_tree_says(built):
         e.path: e.content() for e in manifest.scan(out, "x")}
     assert written["/usr/bin/su"].origin == "deb:su"
     assert written["/etc/passwd"].origin == "generated"
+    assert written["/usr/share/both"].origin == "deb:mawk"
 
 
 @pytest.mark.parametrize(("machine", "fits"), [("x86_64", "amd64"), ("aarch64", "arm64")])

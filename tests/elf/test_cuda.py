@@ -29,7 +29,8 @@ def wheels(tmp_path, header=HEADER):
         "cu13/lib/libcudart.so.13": "x", "cu13/lib/libnvrtc.so.13": "x",
         "cu13/lib/libnvrtc-builtins.so.13.0": "x", "cu13/lib/libcufile.so.0": "x",
         "cu13/lib/libhas.so": "x", "cu13/lib/libhas.so.1": "x", "cu13/lib/libstatic.a": "x",
-        "cudnn/lib/libcudnn.so.9": "x", "nccl/lib/libnccl.so.2": "x", "nothing/lib/notes.txt": "x",
+        "aerial/lib/liba.so.1": "x", "cudnn/lib/libcudnn.so.9": "x",
+        "nccl/lib/libnccl.so.2": "x", "nothing/lib/notes.txt": "x",
         "headers/include/h.h": "x",
     }.items():
         file = root / SITE[1:] / "nvidia" / path
@@ -71,7 +72,7 @@ def test_nothing_of_the_wheels_is_replaced(tmp_path):
 def test_the_loader_is_told_of_folders_with_libraries_the_toolkits_first(tmp_path):  # trap 15
     found = content(complete(tmp_path, wheels(tmp_path)))
     assert found["/etc/ld.so.conf.d/apertus-cuda.conf"][1].decode().splitlines() == [
-        f"{SITE}/nvidia/{name}/lib" for name in ("cu13", "cudnn", "nccl")]
+        f"{SITE}/nvidia/{name}/lib" for name in ("cu13", "aerial", "cudnn", "nccl")]
 
 
 @pytest.mark.parametrize("machine", MACHINES)

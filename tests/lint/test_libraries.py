@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import posixpath
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,21 @@ def test_a_run_path_turns_an_inherited_rpath_off(tmp_path, root):
     top = elf.library(root / DEEP / "pkg/top.so", needs=(middle,), rpath="$ORIGIN/../libs")
     assert not loads(top)
     assert findings(tmp_path, root) == [(f"/{DEEP}/libs/libmiddle.so.1", "libbottom.so.1")]
+
+
+def test_origin_is_where_a_library_was_opened_not_where_its_link_leads(tmp_path, root):
+    low = elf.library(root / DEEP / "pkg/liblow.so.1", soname="liblow.so.1")
+    middle = elf.library(root / DEEP / "pkg/libmiddle.so.1", soname="libmiddle.so.1",
+                         needs=(low,), runpath="$ORIGIN")
+    (root / DEEP / "links").mkdir()
+    (root / DEEP / "links/libmiddle.so.1").symlink_to("../pkg/libmiddle.so.1")
+    top = elf.library(root / DEEP / "top/top.so", needs=(middle,), runpath="$ORIGIN/../links")
+    assert not loads(top)
+    [(path, needed)] = findings(tmp_path, root)
+    assert (posixpath.normpath(path), needed) == (f"/{DEEP}/links/libmiddle.so.1", "liblow.so.1")
+    (root / DEEP / "links/liblow.so.1").symlink_to("../pkg/liblow.so.1")
+    assert loads(top)
+    assert findings(tmp_path, root) == []
 
 
 def test_a_library_without_a_relative_path_found_in_the_standard_folders(tmp_path, root):
