@@ -23,6 +23,7 @@ from apertus_image.resolve.compare import differences
 from apertus_image.store.store import Store
 from apertus_image.tree.machine import MACHINES
 from apertus_image.ui.errors import command_errors
+from apertus_image.ui.progress import Progress
 
 __all__ = ["main"]
 
@@ -81,7 +82,10 @@ def _kinds(kind: str) -> tuple[str, ...]:
 
 def _resolved(kind: str, old: dict[str, Any] | None, only_gone: bool) -> dict[str, Any]:
     if kind == "wheels":
-        return wheels.resolve(PINS)
+        def progress(label: str, total: int) -> Callable[[int], None]:
+            return Progress(label, total, form=lambda amount: f"{amount:.0f}").add
+
+        return wheels.resolve(PINS, progress)
     mirrors = sources.debian_mirrors()
     if only_gone and old:
         new = gone.replaced(old, _lost(kind, mirrors), lambda: apt.resolve(kind, PINS, mirrors))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,14 @@ EXCLUDE_NEWER = "2026-07-15"
 """Nothing newer: vLLM 0.25.1 never saw it (trap 2)."""
 
 
-def resolve(pins: Path) -> dict[str, Any]:
+def resolve(
+    pins: Path,
+    progress: Callable[[str, int], Callable[[int], None]] = lambda _label, _n: lambda _done: None,
+) -> dict[str, Any]:
     """Resolve `requirements.in` for both machines.
+
+    Args:
+        progress: given a label and a number of wheels, gives what each one is told to.
 
     Raises:
         UserError: uv cannot resolve, no wheel fits, or CUDA is mixed.
@@ -47,12 +54,15 @@ def resolve(pins: Path) -> dict[str, Any]:
         session.verify = ca_bundle() or True
         for machine in MACHINES:
             versions = _versions(file, machine, indexes)
+            told = progress(f"looking up wheels for {machine}", len(versions))
+
+            def entry(item: tuple[str, str], machine=machine, told=told) -> dict[str, Any]:
+                found = _entry(session, indexes, machine, *item)
+                told(1)
+                return found
+
             with ThreadPoolExecutor(8) as pool:
-                entries = pool.map(
-                    lambda item, machine=machine: _entry(session, indexes, machine, *item),
-                    sorted(versions.items()),
-                )
-                sections[machine] = list(entries)
+                sections[machine] = list(pool.map(entry, sorted(versions.items())))
     cuda = {machine: toolkit_version(entries) for machine, entries in sections.items()}
     if len(set(cuda.values())) > 1:
         raise UserError("the machines' CUDA toolkits differ", got=cuda,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TextIO
 
@@ -23,16 +24,21 @@ def size(count: float) -> str:
 
 
 class Progress:
-    """Bytes done of a total, with rate and time left; threads may add to it.
+    """What is done of a total, with rate and time left; threads may add to it.
 
     Args:
         label: what is going on.
-        total: bytes.
+        total: bytes, or things of another kind.
         stream: where to write; nothing is written unless it is a terminal.
+        form: how an amount is written, default as bytes.
     """
 
-    def __init__(self, label: str, total: int, stream: TextIO = sys.stderr) -> None:
-        self.label, self.total, self.done = label, total, 0
+    def __init__(
+        self, label: str, total: int, stream: TextIO | None = None,
+        form: Callable[[float], str] = size,
+    ) -> None:
+        stream = stream or sys.stderr
+        self.label, self.total, self.done, self._form = label, total, 0, form
         self._stream, self._shown = stream, stream.isatty()
         self._start = self._last = time.monotonic()
         self._lock = threading.Lock()
@@ -50,8 +56,8 @@ class Progress:
     def _line(self, now: float) -> str:
         rate = self.done / max(now - self._start, 1e-6)
         left = (self.total - self.done) / rate if rate > 0 else 0
-        return (f"{self.label}: {size(self.done)} of {size(self.total)}, {size(rate)}/s, "
-                f"{left:.0f} s left")
+        return (f"{self.label}: {self._form(self.done)} of {self._form(self.total)}, "
+                f"{self._form(rate)}/s, {left:.0f} s left")
 
     def __enter__(self) -> Progress:
         return self
