@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import subprocess
@@ -114,6 +115,31 @@ def test_a_package_cut_short_is_a_fault_of_the_file(tmp_path, compression):
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="damaged"):
-        for _, data in data_members(file):
-            if data:
-                data.read()
+        list(data_members(file))
+
+
+@pytest.mark.parametrize("compression", debs.PACK)
+def test_whatever_is_damaged_is_a_fault_of_the_file(tmp_path, compression):
+    pin = debs.make(tmp_path, "pkg", [debs.file("a", "a" * 5000), debs.link("l", "a"),
+                                      debs.hard("h", "./a")], compression=compression)
+    file, chance, told = Path(pin["path"]), random.Random(1), 0
+    whole = file.read_bytes()
+    for _ in range(60):
+        broken = bytearray(whole)
+        for place in chance.sample(range(len(whole)), chance.choice([1, 3, 30])):
+            broken[place] = chance.randrange(256)
+        file.write_bytes(broken)
+        try:
+            control_files(file)
+            list(data_members(file))
+        except UserError as error:
+            assert error.where.startswith(file.name)
+            told += 1
+    assert told > 15
+
+
+def test_a_full_disk_is_no_fault_of_the_file(tmp_path):
+    pin = debs.make(tmp_path, "pkg", [debs.file("a")])
+    with pytest.raises(OSError, match="No space left"), open_member(
+            Path(pin["path"]), "data.tar"):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,12 @@ __all__ = ["control_files", "data_members", "open_member"]
 
 MAGIC = b"!<arch>\n"
 HEADER = 60
+AGAIN = "remove the file from the store and prefetch it again"
+
+# What decompressors and tarfile say of bytes that are not what was packed. OSError is not
+# among them: it is the disk's, full or failing.
+DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile,
+          EOFError, ValueError)
 
 
 @contextmanager
@@ -29,25 +36,30 @@ def open_member(deb: Path, prefix: str) -> Iterator[tarfile.TarFile]:
         prefix: `control.tar` or `data.tar`; the compression follows from the suffix.
 
     Raises:
-        UserError: no Debian package, no such member, or an unknown compression.
+        UserError: no Debian package, no such member, an unknown compression, or damage, which
+            may show only while the member is read.
     """
     with deb.open("rb") as file:
         for name, size in _members(file, deb):
             if name.startswith(prefix):
                 data = _Window(file, file.tell(), size)
-                with tarfile.open(fileobj=_decompressed(name, data, deb), mode="r|") as tar:
-                    yield tar
+                try:
+                    with tarfile.open(fileobj=_decompressed(name, data, deb), mode="r|") as tar:
+                        yield tar
+                except DAMAGE as error:
+                    raise UserError("a Debian package is damaged", where=f"{deb.name}, {name}",
+                                    got=error, next_step=AGAIN) from error
                 return
             file.seek(size + size % 2, io.SEEK_CUR)
-    raise UserError("a package lacks a member", where=deb.name, expected=prefix,
-                    next_step="remove the file from the store and prefetch it again")
+    raise UserError("a package lacks a member", where=deb.name, expected=prefix, next_step=AGAIN)
 
 
 def data_members(deb: Path) -> Iterator[tuple[tarfile.TarInfo, BinaryIO | None]]:
     """The entries of data.tar in order, with an open file for regular ones."""
     with open_member(deb, "data.tar") as tar:
         for info in tar:
-            yield info, tar.extractfile(info) if info.isreg() else None
+            # Read here, where damage is told as such.
+            yield info, io.BytesIO(tar.extractfile(info).read()) if info.isreg() else None
 
 
 def control_files(deb: Path) -> dict[str, bytes]:
@@ -69,7 +81,13 @@ def _members(file: BinaryIO, deb: Path) -> Iterator[tuple[str, int]]:
         if len(header) < HEADER or header[58:60] != b"`\n":
             raise UserError("a Debian package is damaged", where=deb.name,
                             expected="an ar member header", got=header[:16])
-        name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
+        try:
+            name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
+        except ValueError:
+            size = -1
+        if size < 0:
+            raise UserError("a Debian package is damaged", where=deb.name,
+                            expected="a name and a size", got=header[:58], next_step=AGAIN)
         if (left := end - file.tell()) < size:
             raise UserError("a Debian package is damaged", where=f"{deb.name}, {name}",
                             expected=f"{size} bytes", got=f"{left} bytes")
