@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from apertus_image.errors import UserError
@@ -207,3 +210,20 @@ def test_what_upstream_lets_pass_gives_the_same_bytes(tmp_path):
     one = trees.make(tmp_path / "one", {"f": "aa", "l": "-> a"})
     two = trees.make(tmp_path / "two", {"f": "bb", "l": "-> bcd"})
     compare(tmp_path, [one, two])
+
+
+def test_the_record_is_what_nix2container_writes_now(tmp_path):
+    """The record of the vectors, made again; config blobs apart, which its program does not
+    print."""
+    vectors = Path(__file__).with_name("vectors")
+    code = ("import json, sys, pathlib, record; print(json.dumps(record.results("
+            "pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))))")
+    path = ":".join([str(vectors), *sys.path])
+    result = subprocess.run([sys.executable, "-c", code, referee.program(), tmp_path],
+                            capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path})
+    assert result.returncode == 0, result.stderr
+    recorded = json.loads((vectors / "recorded.json").read_text())
+    found = json.loads(result.stdout)
+    assert found["layers"] == recorded["layers"]
+    for name, image in recorded["images"].items():
+        assert found["images"][name]["image"] == image["image"]

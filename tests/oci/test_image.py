@@ -11,8 +11,8 @@ from apertus_image.oci import gojson
 from apertus_image.oci.closure import by_popularity
 from apertus_image.oci.emit import closure, emit_layer
 from apertus_image.oci.image import Image
-from apertus_image.oci.layer import Layer
-from apertus_image.oci.paths import LayerPath
+from apertus_image.oci.layer import Layer, canonical_history
+from apertus_image.oci.paths import LayerPath, Perm
 from apertus_image.tree.machine import MACHINES, machine
 from support import trees
 
@@ -55,8 +55,9 @@ def test_an_unknown_architecture_is_an_error(name):  # case 6
     assert "x86_64, aarch64" in str(error.value)
 
 
-def test_a_layer_is_added_once():
-    assert len(image(layers=[LAYER, OTHER, LAYER]).layers) == 2
+def test_a_layer_is_added_once_where_it_comes_first():
+    again = Layer(LAYER.digest, LAYER.size, (), {"created_by": "another"})
+    assert image(layers=[LAYER, OTHER, again]).layers == (LAYER, OTHER)
 
 
 def test_json_round_trip(tmp_path):
@@ -77,6 +78,40 @@ def test_what_is_no_image(tmp_path, text):
 def test_an_unknown_config_field_is_refused():
     with pytest.raises(UserError, match="Enviroment"):
         image(config={"Enviroment": []})
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("Env", {"A": "1"}), ("Env", [1]), ("Labels", ["a"]), ("Labels", {"a": 1}), ("User", 0),
+    ("ArgsEscaped", "true"), ("WorkingDir", ["/"]), ("Cmd", "/bin/sh"),
+])
+def test_a_config_field_of_the_wrong_type_is_refused(field, value):
+    with pytest.raises(UserError, match=field):
+        image(config={field: value})
+
+
+@pytest.mark.parametrize("created", ["", "today", "2026-07-15", "2026-13-01T00:00:00Z",
+                                     "2026-07-15T00:00:00+02:00", "2026-07-15T00:00:00.5Z"])
+def test_a_malformed_date_is_refused(created):
+    with pytest.raises(UserError, match="creation date"):
+        image(created=created)
+
+
+def test_all_problems_of_an_image_are_told_at_once():
+    with pytest.raises(UserError) as error:
+        image(config={"Enviroment": [], "User": 0}, created="never")
+    assert all(word in str(error.value) for word in ("3 problems", "Enviroment", "User", "never"))
+
+
+def test_unknown_metadata_of_a_layer_is_refused():
+    with pytest.raises(UserError, match="createdBy"):
+        canonical_history({"createdBy": "x"})
+
+
+@pytest.mark.parametrize("rule", [{"mode": "0o644"}, {"mode": "rw"}, {"mode": "00000644"},
+                                  {"uid": -1}, {"gid": -1}])
+def test_malformed_rules_are_refused(rule):
+    with pytest.raises(UserError, match="perms rule /x"):
+        Perm.parse({"regex": "/x", **rule})
 
 
 def test_go_escapes():

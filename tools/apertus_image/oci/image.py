@@ -83,8 +83,10 @@ class Image:
         for field in CONFIG_FIELDS:
             if value := config.get(field):
                 ordered[field] = dict(sorted(value.items())) if field in MAPS else value
-        distinct = {layer.digest: layer for layer in reversed(list(layers))}
-        return cls(ordered, tuple(reversed(distinct.values())), architecture, created)
+        distinct: dict[str, Layer] = {}
+        for layer in layers:
+            distinct.setdefault(layer.digest, layer)
+        return cls(ordered, tuple(distinct.values()), architecture, created)
 
     @classmethod
     def load(cls, file: Path) -> Image:
