@@ -24,6 +24,7 @@ VARIABLES = {
     "FLASHINFER_WORKSPACE_BASE": "flashinfer",
     "FLASH_ATTENTION_CUTE_DSL_CACHE_DIR": "flash-attention",
     "HUMMING_CACHE_DIR": "humming",
+    "HUMMING_TMP_DIR": "humming-tmp",  # its compiled modules
     "MINFER_FMHA_CACHE_DIR": "minfer",
     "NUMBA_CACHE_DIR": "numba",
     "QUACK_CACHE_DIR": "quack",
