@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import stat
 import subprocess
 import sys
 import tarfile
@@ -11,7 +13,9 @@ import tarfile
 import pytest
 from apertus_image.errors import UserError
 from apertus_image.oci.layer import digest, stream
+from apertus_image.oci.merge import Entry
 from apertus_image.oci.paths import LayerPath, Perm
+from apertus_image.oci.tar import header
 from support import trees
 
 
@@ -83,31 +87,61 @@ def test_a_links_reported_mode_does_not_matter(tmp_path, monkeypatch):  # case 1
     assert digest([at_root(tree)]) == plain
 
 
-def test_other_tools_read_what_was_written(tmp_path):  # case 11
-    tree = trees.make(tmp_path / "t", trees.ODD)
+MANY = [trees.ODD, *(trees.chance(seed, 40) for seed in range(100, 108))]
+
+
+@pytest.mark.parametrize("description", MANY, ids=range(len(MANY)))
+def test_other_tools_read_what_was_written(tmp_path, description):  # case 11
+    tree = trees.make(tmp_path / "t", description)
     tar = tar_of(tree, tmp_path / "layer.tar")
     with tarfile.open(tar) as archive:
         members = {m.name: m for m in archive}
+    assert len(members) == 1 + sum(1 for _ in tree.rglob("*"))
     for path in tree.rglob("*"):
-        name = str(path.relative_to(tree))
-        found = members[name if name in members else "/" + name]
-        assert found.issym() == path.is_symlink()
+        found = members["/" + str(path.relative_to(tree))]
+        assert (found.issym(), found.isdir()) == (path.is_symlink(),
+                                                  path.is_dir() and not path.is_symlink())
         if path.is_symlink():
             assert found.linkname == os.readlink(path)
         elif path.is_file():
             assert found.size == path.stat().st_size
+            assert found.mode == stat.S_IMODE(path.stat().st_mode)
         assert (found.uid, found.gid, found.uname, found.mtime) == (0, 0, "root", 1)
+
+
+@pytest.mark.parametrize("description", MANY, ids=range(len(MANY)))
+def test_extracting_gives_the_tree_back(tmp_path, description):  # case 11, as Enroot calls tar
+    tree = trees.make(tmp_path / "t", description)
     out = tmp_path / "out"
     out.mkdir()
-    subprocess.run(["tar", "-xf", tar, "-C", out, "--absolute-names",
-                    "--transform", "s,^/,,S"], check=True, capture_output=True)
+    subprocess.run(["tar", "-C", out, "--warning=no-timestamp", "--anchored",
+                    "--exclude=dev/*", "--exclude=./dev/*", "-pxf",
+                    tar_of(tree, tmp_path / "layer.tar")], check=True, capture_output=True)
+    names = {path.relative_to(tree) for path in tree.rglob("*")}
+    assert {path.relative_to(out) for path in out.rglob("*")} == names
     for path in tree.rglob("*"):
         other = out / path.relative_to(tree)
         assert other.is_symlink() == path.is_symlink()
         if path.is_symlink():
             assert os.readlink(other) == os.readlink(path)
-        elif path.is_file():
+            continue
+        assert other.stat().st_mode == path.stat().st_mode
+        if path.is_file():
             assert other.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("size", [8**11 - 1, 8**11, 8 * 2**30 + 1, 2**40])
+def test_other_tools_read_any_size(size):  # case 11
+    name = "/" + "d" * 120 + "/é"
+    start = header(Entry(name, "file", 0o644, size))
+    with tarfile.open(fileobj=io.BytesIO(start)) as archive:
+        member = archive.next()
+    assert (member.name, member.size) == (name, size)
+    # The contents are not there, of which tar complains after it has listed the name.
+    listed = subprocess.run(["tar", "-tvf", "-", "--quoting-style=literal"], input=start,
+                            capture_output=True, env=os.environ | {"LC_ALL": "C"})
+    assert listed.stdout.split()[2] == str(size).encode()
+    assert listed.stdout.endswith(name.encode() + b"\n")
 
 
 def test_names_and_targets_of_every_length(tmp_path):
