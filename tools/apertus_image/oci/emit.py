@@ -13,12 +13,11 @@ OUT is the image JSON.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.oci import gojson
 from apertus_image.oci.closure import by_popularity
 from apertus_image.oci.image import Image
@@ -97,9 +96,8 @@ def without(ignored: str, graph: list[dict]) -> list[dict]:
     return kept
 
 
-def main() -> None:
+def build(spec: dict[str, Any], out: Path) -> None:
     """Run as the builder of a derivation."""
-    spec, out = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
     if spec["mode"] == "image":
         emit_image(spec, out)
     else:
@@ -108,7 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

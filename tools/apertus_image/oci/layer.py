@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,46 +67,57 @@ class Layer:
         return cls(data["digest"], data["size"], paths, data.get("History") or {})
 
 
-def stream(paths: Iterable[LayerPath], physical=Path) -> Iterator[bytes]:
+def stream(paths: Iterable[LayerPath],
+           physical: Callable[[str], Path] = Path) -> Iterator[bytes]:
     """The layer's tar, in chunks of about a MiB; memory does not grow with its size.
 
     Args:
         physical: where a store path lies on this machine.
 
     Raises:
-        UserError: sources conflict, or a file changed while it was read.
+        UserError: sources conflict, a file cannot be read, or it changed while it was read.
     """
-    pending = bytearray()
+    pending: list[bytes] = []
+    length = 0
     for entry in merged(paths, physical):
-        pending += tar.header(entry)
+        pending.append(tar.header(entry))
+        length += len(pending[-1])
         if entry.type == "file" and entry.size:
-            if entry.size > CHUNK:
-                yield bytes(pending)
-                pending.clear()
-                yield from _contents(entry)
-            else:
-                pending += b"".join(_contents(entry))
-            pending += tar.padding(entry.size)
-        if len(pending) >= CHUNK:
-            yield bytes(pending)
-            pending.clear()
-    yield bytes(pending) + tar.END
+            for data in _contents(entry):
+                pending.append(data)
+                length += len(data)
+                if length >= CHUNK:
+                    yield b"".join(pending)
+                    pending, length = [], 0
+            pending.append(tar.padding(entry.size))
+    pending.append(tar.END)
+    yield b"".join(pending)
 
 
 def _contents(entry: Entry) -> Iterator[bytes]:
     left = entry.size
-    with entry.source.open("rb", buffering=0) as file:
-        while left:
-            data = file.read(min(CHUNK, left))
-            if not data:
-                raise UserError("a file became shorter while it was read", where=entry.source,
-                                expected=f"{entry.size} bytes", got=f"{entry.size - left} bytes",
-                                next_step="nix-store --verify --check-contents, then tools/build")
-            left -= len(data)
-            yield data
+    try:
+        file = os.open(entry.source, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while left:
+                data = os.read(file, min(CHUNK, left))
+                if not data:
+                    raise UserError(
+                        "a file became shorter while it was read", where=entry.source,
+                        expected=f"{entry.size} bytes", got=f"{entry.size - left} bytes",
+                        next_step="nix-store --verify --check-contents, then tools/build")
+                left -= len(data)
+                yield data
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise UserError("a file of the image cannot be read", where=entry.source, got=error,
+                        next_step="nix-store --verify --check-contents, then tools/build",
+                        ) from error
 
 
-def digest(paths: Iterable[LayerPath], physical=Path) -> tuple[str, int]:
+def digest(paths: Iterable[LayerPath],
+           physical: Callable[[str], Path] = Path) -> tuple[str, int]:
     """Digest and size of a layer's tar; one thread reads while another hashes."""
     chunks: queue.Queue[bytes | BaseException | None] = queue.Queue(AHEAD)
 

@@ -90,8 +90,10 @@ def _record(key: bytes, value: bytes) -> bytes:
 
 def _text(text: bytes, size: int) -> bytes:
     """A string field. A cut one may not end in a slash: Go ends it before its last slashes."""
-    field = bytearray(text[:size].ljust(size, b"\0"))
-    if len(text) > size and field[-1:] == b"/":
+    if len(text) <= size:
+        return text.ljust(size, b"\0")
+    field = bytearray(text[:size])
+    if field[-1:] == b"/":
         field[len(text[: size - 1].rstrip(b"/"))] = 0
     return bytes(field)
 

@@ -75,7 +75,7 @@ def _fields(entry: Entry, was: manifest.Entry | None) -> Iterator[tuple[str, str
     if was is not None and was.type != entry.type:
         yield entry.name, "type", was.type, entry.type
         return
-    mode = stat.S_IMODE(entry.source.lstat().st_mode)
+    mode = stat.S_IMODE(os.lstat(entry.source).st_mode)
     wanted = STORE_MODES[entry.type]
     if was is not None and was.type == "file":
         wanted = (0o555 if was.executable else 0o444,)
@@ -92,6 +92,6 @@ def _fields(entry: Entry, was: manifest.Entry | None) -> Iterator[tuple[str, str
         yield entry.name, "content", f"sha256:{was.sha256}", f"sha256:{found}"
 
 
-def _sha256(file: Path) -> str:
-    with file.open("rb") as data:
+def _sha256(file: str) -> str:
+    with Path(file).open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
