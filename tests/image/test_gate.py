@@ -46,7 +46,8 @@ def refused(spec, tmp_path):
 
 def test_a_good_image_keeps_its_bytes(gate, tmp_path):
     folder = Entry("/etc", "dir", "deb:a")
-    spec = gate(("a", [folder, file("/etc/a")], 9, False), ("b", [folder, file("/etc/b")], 9, False),
+    spec = gate(("a", [folder, file("/etc/a")], 9, False),
+                ("b", [folder, file("/etc/b")], 9, False),
                 ("o", [folder, file("/etc/a", sha256="1")], 9, True))
     build(spec, tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == (tmp_path / "image.json").read_bytes()

@@ -37,7 +37,7 @@ def test_there_are_builders():
 
 
 ORDER = ["errors", "tree", "pins", "store", "bytecode", "elf", "debian", "fetch", "resolve",
-         "wheel", "patch", "image", "oci", "lint", "build", "commands"]
+         "wheel", "patch", "image", "oci", "squashfs", "lint", "build", "commands"]
 
 
 FILES = sorted(TOOLS.rglob("*.py"))

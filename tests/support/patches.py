@@ -42,7 +42,7 @@ def installed(folder: Path) -> Path:
     (site / "pkg/m.py").write_text(SOURCE)
     tag = sys.implementation.cache_tag
     rows = [row("pkg/__init__.py", b""), row("pkg/m.py", SOURCE.encode()),
-            row(f"pkg/__pycache__/m.{tag}.pyc", b"old"), "pkg-1.0.dist-info/RECORD,,\n"]
+            f"pkg/__pycache__/m.{tag}.pyc,,\n", "pkg-1.0.dist-info/RECORD,,\n"]
     (site / "pkg-1.0.dist-info").mkdir()
     (site / "pkg-1.0.dist-info/RECORD").write_text("".join(rows))
     return folder

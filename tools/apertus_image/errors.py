@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
-__all__ = ["UserError", "raise_all"]
+__all__ = ["UserError", "raise_all", "run_builder"]
 
 
 class UserError(Exception):
@@ -58,3 +62,22 @@ def raise_all(problems: Iterable[UserError], summary: str) -> None:
     if found:
         body = "\n".join(str(problem) for problem in found)
         raise UserError(summary.format(n=len(found)) + "\n" + body)
+
+
+def run_builder(build: Callable[..., None]) -> None:
+    """The main program of a builder: `MODULE SPEC OUT [MANIFEST]`.
+
+    A UserError, and a full disk, are told on stderr with exit code 1; anything else is a
+    bug and keeps its traceback.
+    """
+    spec, *outputs = sys.argv[1:]
+    try:
+        build(json.loads(Path(spec).read_text(encoding="utf-8")), *map(Path, outputs))
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        full = UserError("the disk is full", where=error.filename or outputs[0],
+                         next_step="make room (nix-collect-garbage), then run it again")
+        sys.exit(f"error: {full}")

@@ -7,15 +7,13 @@ Spec: {"machine", "python", "debs": [{"name", "architecture", "path"}]}.
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 from apertus_image.bytecode.compile import compile_tree
 from apertus_image.debian import effects, status
 from apertus_image.debian.deb import control_files
 from apertus_image.debian.unpack import Root
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.tree import manifest
 from apertus_image.tree.machine import machine
 
@@ -63,7 +61,4 @@ def build(spec: dict, out: Path, manifest_file: Path, count: int | None = None) 
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

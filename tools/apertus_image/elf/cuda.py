@@ -11,14 +11,12 @@ Spec: {"machine", "prefix", "python", "trees": [trees that hold the wheels]}.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
-import sys
 from pathlib import Path
 
 from apertus_image.elf.stub import driver_functions, stub
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.tree import manifest
 from apertus_image.tree.machine import machine
 from apertus_image.tree.view import View
@@ -83,7 +81,4 @@ def _library_folders(view: View, site: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

@@ -9,14 +9,12 @@ Spec: {"machine", "roots": [trees, lowest layer first]}.
 
 from __future__ import annotations
 
-import json
 import struct
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from apertus_image.elf.ldconfig import Library, libraries
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.tree import manifest
 from apertus_image.tree.machine import Machine, machine
 from apertus_image.tree.view import View
@@ -89,7 +87,4 @@ def build(spec: dict, out: Path, manifest_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

@@ -9,17 +9,15 @@ no index named, it fails at once with the command that brings everything.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import requests
 
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.fetch import index
 from apertus_image.fetch.download import Pin, download
 
@@ -63,7 +61,4 @@ def _places(session: requests.Session, indexes: list[str], spec: dict) -> Iterat
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from apertus_image.errors import UserError, raise_all
+from apertus_image.errors import UserError, raise_all, run_builder
 from apertus_image.tree.manifest import Entry, read
 
 __all__ = ["build"]
@@ -112,7 +111,4 @@ def _bounds(
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

@@ -12,10 +12,9 @@ Spec: {"manifests": [store paths, in layer order]}.
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
 from pathlib import Path
 
+from apertus_image.errors import run_builder
 from apertus_image.tree import manifest
 
 __all__ = ["CONTENT_ID", "build", "content_id"]
@@ -40,4 +39,4 @@ def build(spec: dict, out: Path, manifest_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]))
+    run_builder(build)

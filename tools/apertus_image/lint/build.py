@@ -11,12 +11,11 @@ Spec: {"machine", "glibc", "cuda": bool, "waivers": [...],
 from __future__ import annotations
 
 import json
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from apertus_image.bytecode.compile import workers
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.lint.content import check_bytecode, check_store_paths
 from apertus_image.lint.findings import Finding, Report, waivers
 from apertus_image.lint.layout import check_layout
@@ -121,7 +120,4 @@ def build(spec: dict, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

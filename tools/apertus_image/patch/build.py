@@ -15,15 +15,13 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
-import sys
 import zipfile
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from apertus_image.bytecode.compile import compile_tree
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.patch.data import Patch, patched, sha256
 from apertus_image.tree import manifest
 
@@ -42,7 +40,7 @@ def build(spec: dict, out: Path, manifest_file: Path) -> None:
     installed = Path(f"{spec['installed']}{site}")
     record = _record(installed, wheel)
     files = _files(patches, wheel, installed)
-    rows: dict[str, tuple[str, int]] = {}
+    rows: dict[str, tuple[str, int] | None] = {}
     origins: dict[str, str] = {}
     for path, data in files.items():
         target = Path(f"{out}{site}/{path}")
@@ -54,7 +52,7 @@ def build(spec: dict, out: Path, manifest_file: Path) -> None:
     for each in compile_tree(out, sources, spec["python"]):
         if each.skipped:
             raise UserError("a patched file does not compile", where=each.source, got=each.skipped)
-        rows[each.path.removeprefix(f"{site}/")] = (each.sha256, each.size)
+        rows[each.path.removeprefix(f"{site}/")] = None
         origins[each.path] = origins[each.source]
     target = Path(f"{out}{site}/{record}")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -109,13 +107,13 @@ def _record(site: Path, wheel: dict) -> str:
     return f"{found[0].name}/RECORD"
 
 
-def _true_again(record: str, rows: dict[str, tuple[str, int]]) -> str:
-    """RECORD with the rows of what was replaced."""
+def _true_again(record: str, rows: dict[str, tuple[str, int] | None]) -> str:
+    """RECORD with the rows of what was replaced; bytecode's row is bare and stays so."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for path, value, size in csv.reader(record.splitlines()):
-        if path in rows:
-            digest, length = rows.pop(path)
+        if path in rows and (new := rows.pop(path)):
+            digest, length = new
             encoded = base64.urlsafe_b64encode(bytes.fromhex(digest)).rstrip(b"=").decode()
             value, size = f"sha256={encoded}", str(length)
         writer.writerow((path, value, size))
@@ -125,8 +123,4 @@ def _true_again(record: str, rows: dict[str, tuple[str, int]]) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-        build(spec, Path(sys.argv[2]), Path(sys.argv[3]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

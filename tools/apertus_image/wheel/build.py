@@ -11,16 +11,14 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import posixpath
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import installer
 
 from apertus_image.bytecode.compile import Compiled, compile_tree, workers
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.tree import manifest
 from apertus_image.wheel.destination import Environment, GroupTree, WheelIntoTree
 from apertus_image.wheel.source import WheelPin, open_wheel
@@ -88,13 +86,15 @@ def _write_record(
     origins: dict[str, str],
 ) -> None:
     """Write one wheel's RECORD: what is there of it, bytecode included (case 36)."""
-    entries = []
+    entries: list[tuple[str, str | None, int | None]] = []
     for path in destination.paths:
         written = next(w for w in tree.files[path] if w.wheel == destination.wheel)
         entries.append((path, written.sha256, written.size))
         each = compiled.get(path)
         if each and each.sha256:
-            entries.append((each.path, each.sha256, each.size))
+            # Bare, as pip's own rows of bytecode: the lint proves it by its source's hash,
+            # and an edit to a patch sends a RECORD that is an eighth smaller.
+            entries.append((each.path, None, None))
     text = record_rows(entries, destination.record, tree.environment)
     target = Path(f"{tree.root}{destination.record}")
     target.write_text(text, encoding="utf-8", newline="\n")
@@ -102,20 +102,23 @@ def _write_record(
 
 
 def record_rows(
-    entries: list[tuple[str, str, int]], record: str, environment: Environment
+    entries: list[tuple[str, str | None, int | None]], record: str, environment: Environment
 ) -> str:
     """RECORD's text: rows sorted by path, relative to site-packages, its own row bare.
 
     Args:
-        entries: (image path, SHA-256 as hex, size).
+        entries: (image path, SHA-256 as hex, size); None for both leaves the row bare.
         record: image path of RECORD itself.
 
     Source: "Recording installed projects", packaging.python.org.
     """
     rows = []
     for path, sha256, size in entries:
-        value = base64.urlsafe_b64encode(bytes.fromhex(sha256)).rstrip(b"=").decode()
         relative = posixpath.relpath(path, environment.site_packages)
+        if sha256 is None:
+            rows.append((relative, "", ""))
+            continue
+        value = base64.urlsafe_b64encode(bytes.fromhex(sha256)).rstrip(b"=").decode()
         rows.append((relative, f"sha256={value}", str(size)))
     rows.append((posixpath.relpath(record, environment.site_packages), "", ""))
     text = io.StringIO()
@@ -124,7 +127,4 @@ def record_rows(
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

@@ -12,16 +12,14 @@ Spec: {"wheels": [{"name", "version", "file", "path"}], "waivers": [...],
 
 from __future__ import annotations
 
-import json
 import posixpath
-import sys
 import zipfile
 from collections import defaultdict
 from pathlib import Path
 
 from installer.records import parse_record_file
 
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, run_builder
 from apertus_image.wheel.waivers import Waiver, parse
 
 __all__ = ["build", "shared_paths"]
@@ -100,7 +98,4 @@ def _installed(member: str, wheel: str) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)

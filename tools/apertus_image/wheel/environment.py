@@ -10,12 +10,10 @@ Spec: {"prefix", "python", "files"?: {path relative to site-packages: text}}.
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 from apertus_image.bytecode.compile import compile_tree
-from apertus_image.errors import UserError
+from apertus_image.errors import run_builder
 from apertus_image.tree import manifest
 from apertus_image.wheel.destination import Environment
 
@@ -50,7 +48,4 @@ def build(spec: dict, out: Path, manifest_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        build(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]))
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run_builder(build)
