@@ -25,6 +25,18 @@ let
     if found == [ ] then value
     else throw "nix/emitter: not supported: ${l.concatStringsSep ", " found}; next: build with nix2container itself";
 
+  # Layers and those below them, each once, where it comes first. Upstream repeats them, so
+  # that the list doubles with each layer of a chain; an image has a layer once all the same.
+  withNested = layers:
+    let
+      key = layer: l.unsafeDiscardStringContext "${layer}";
+      add = done: layer:
+        if done.seen ? ${key layer} then done
+        else { seen = done.seen // { ${key layer} = true; }; list = done.list ++ [ layer ]; };
+    in
+    (l.foldl' add { seen = { }; list = [ ]; }
+      (l.concatMap (layer: layer.nestedLayers) layers ++ layers)).list;
+
   buildLayer =
     { deps ? [ ]
     , copyToRoot ? null
@@ -40,7 +52,7 @@ let
       roots = l.toList (l.defaultTo [ ] copyToRoot);
       paths = deps ++ roots;
       numbered = l.genList (number: "graph${toString number}") (l.length paths);
-      nestedLayers = l.flatten (map (layer: layer.nestedLayers) layers) ++ layers;
+      nestedLayers = withNested layers;
     in
     refuse
       {
@@ -85,7 +97,6 @@ let
       imageName = l.toLower name;
       imageTag = l.defaultTo (l.head (l.splitString "-" (baseNameOf image.outPath))) tag;
       configFile = pkgs.writeText "config.json" (l.toJSON config);
-      all = l.concatMap (layer: layer.nestedLayers) layers ++ layers;
       customization = buildLayer {
         inherit copyToRoot perms maxLayers layers;
         deps = [ configFile ];
@@ -95,7 +106,7 @@ let
         mode = "image";
         config = configFile;
         inherit arch created;
-        layers = map (layer: "${layer}") (all ++ [ customization ]);
+        layers = map (layer: "${layer}") (withNested layers ++ [ customization ]);
       };
     in
     refuse

@@ -37,8 +37,21 @@ let
     created = "2026-07-15T00:00:00Z";
   };
   tagged = buildImage { name = "n"; tag = "t"; arch = "amd64"; };
+
+  # Each layer above all before it.
+  chain = builtins.foldl'
+    (before: number: before ++ [
+      (buildLayer {
+        deps = [ (pkgs.writeText "file-${toString number}" "${toString number}\n") ];
+        layers = before;
+      })
+    ]) [ ]
+    (builtins.genList (number: number) 14);
 in
 {
+  chained = buildImage { name = "n"; tag = "t"; arch = "amd64"; layers = chain; };
+  nestedInChain = builtins.length (builtins.elemAt chain 13).nestedLayers;
+
   inherit below above image tagged;
   needed = buildLayer { deps = [ other ]; ignore = library; };
   facts = {

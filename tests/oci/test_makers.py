@@ -47,9 +47,9 @@ def build(maker: str | Path, attribute: str) -> Path:
     return STORE.physical(result.stdout.split()[-1])
 
 
-def facts(maker: str | Path) -> dict:
+def facts(maker: str | Path, attribute: str = "facts"):
     result = nix("nix-instantiate", "--eval", "--strict", "--json", "--arg", "maker", maker,
-                 "-A", "facts")
+                 "-A", attribute)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -68,6 +68,14 @@ def test_images_are_the_same(attribute):
 
 def test_names_and_tags_are_the_same():
     assert facts(EMITTER) == facts(source())
+
+
+def test_fourteen_layers_each_above_all_before():  # case 5
+    assert facts(EMITTER, "nestedInChain") == 13
+    layers = json.loads(build(EMITTER, "chained").read_text())["layers"]
+    assert len(layers) == 14
+    names = [path["path"].rpartition("-")[2] for layer in layers for path in layer["paths"]]
+    assert names == [str(number) for number in range(14)]
 
 
 def test_an_ignored_path_that_is_needed_is_refused_by_both():
