@@ -166,7 +166,9 @@ def test_written_record_is_true_and_whole(tmp_path):  # case 36
     assert found.pop(own) == ("", "")
     for path, (value, size) in found.items():
         data = (out / SITE[1:] / path).resolve().read_bytes()
-        assert (value, size) == (true_value(data), str(len(data))), path
+        # Bytecode's rows are bare, as pip's are.
+        bare = path.endswith(".pyc")
+        assert (value, size) == (("", "") if bare else (true_value(data), str(len(data)))), path
     present = {posixpath.relpath(e.path, SITE) for e in manifest.read(tmp_path / "out.manifest")
                if e.type == "file"}
     assert present == {*found, own}
