@@ -9,10 +9,18 @@ import os
 import subprocess
 import sys
 from importlib.util import MAGIC_NUMBER, source_hash
+from pathlib import Path
 
 import pytest
 from apertus_image.bytecode import compile as module
-from apertus_image.bytecode.compile import ZYGOTE, cache_path, compile_tree, workers
+from apertus_image.bytecode.compile import (
+    ENVIRONMENT,
+    OPTIONS,
+    ZYGOTE,
+    cache_path,
+    compile_tree,
+    workers,
+)
 from apertus_image.errors import UserError
 from support.trees import make
 from support.wheels import PYTHON
@@ -23,8 +31,14 @@ SHARED = (
     "def f(x, *, alpha=1):\n"
     "    return x in {'alpha', 'beta', 'gamma', 1, 2.5, None, b'x', ('y', 'z')}\n"
     "class C:\n    alpha: int = 12345678\n"
+    "    def __init__(self):\n        self.one, self.two, self.three, self.four = 1, 2, 3, 4\n"
 )
-SOURCES = {f"/pkg/m{n}.py": SHARED + f"def only_{n}(): return 'beta', {n}\n" for n in range(6)}
+# The example of python/cpython#129724: the second comes out otherwise after the first.
+FIRST, SECOND = "import foo\n", "a = {'foo', 2, 3}\n\ndef f():\n    b = {'foo', 2, 3}\n"
+SOURCES = {
+    **{f"/pkg/m{n}.py": SHARED + f"def only_{n}(): return 'beta', {n}\n" for n in range(6)},
+    "/pkg/first.py": FIRST, "/pkg/second.py": SECOND,
+}
 
 
 def tree(root, sources):
@@ -59,6 +73,38 @@ def test_each_file_alone_gives_the_same(tmp_path, expected):  # case 38
     for path in sorted(SOURCES, reverse=True):
         compile_tree(root, [path], PYTHON, 1)
     assert bytecode(root) == expected
+
+
+def naive(*sources):
+    """The last source's bytecode, where one process compiled all of them."""
+    code = ("import marshal, sys\nfor text in sys.argv[1:]:\n"
+            "    data = marshal.dumps(compile(text, 'x', 'exec', dont_inherit=True))\n"
+            "print(data.hex())")
+    return subprocess.run([sys.executable, "-S", "-c", code, *sources], check=True,
+                          capture_output=True, env={"PYTHONHASHSEED": "0"}).stdout
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12),
+                    reason="not run: before Python 3.12 this example shows no difference")
+def test_the_control_one_process_for_all_gives_another_second_after_the_first():  # case 38
+    assert naive(SECOND) == naive(SECOND)
+    assert naive(SECOND) != naive(FIRST, SECOND)
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2", "3"])
+def test_the_compiler_itself_does_not_mind_its_hash_seed(tmp_path, expected, seed):  # case 38
+    root = tree(tmp_path / "tree", SOURCES)
+    assert zygote(root, SOURCES, seed=seed) == [b""] * len(SOURCES)
+    assert sorted(bytecode(root).values()) == sorted(expected.values())
+
+
+def zygote(root, sources, seed="0"):
+    """The lines that the compiling process itself says; bytecode lies beside the sources."""
+    fields = [field for path in sources for field in (f"{root}{path}", f"{root}{path}c", path)]
+    result = subprocess.run([sys.executable, *OPTIONS, ZYGOTE], check=True, capture_output=True,
+                            input=b"".join(field.encode() + b"\0" for field in fields),
+                            env={**ENVIRONMENT, "PYTHONHASHSEED": seed})
+    return result.stdout.splitlines()
 
 
 @pytest.mark.parametrize("surroundings", [
@@ -150,22 +196,45 @@ DEEP = "x = " + "-" * 500_000 + "1\n"  # more than the compiler's own stack
 
 
 def test_each_file_is_compiled_in_a_process_of_its_own(tmp_path):  # case 38
-    root = tree(tmp_path / "tree", {"/deep.py": DEEP, "/good.py": "x = 1\n"})
-    lines = [json.dumps([f"{root}/{name}.py", f"{root}/{name}.pyc", f"/{name}.py"])
-             for name in ("deep", "good")]
-    result = subprocess.run([sys.executable, "-I", "-S", "-B", ZYGOTE], text=True, check=True,
-                            input="\n".join(lines) + "\n", capture_output=True)
-    died, fine = map(json.loads, result.stdout.splitlines())
-    assert "the compiler died" in died
+    sources = {"/deep.py": DEEP, "/good.py": "x = 1\n"}
+    root = tree(tmp_path / "tree", sources)
+    died, fine = zygote(root, sources)
+    assert died.startswith(b"!the compiler died")
     # What became of the first has left no trace in the process of the second.
-    assert fine is None and (root / "good.pyc").exists()
+    assert fine == b"" and (root / "good.pyc").exists()
 
 
 def test_a_compiler_that_dies_is_told_with_its_source(tmp_path, capfd):
     root = tree(tmp_path / "tree", {"/deep.py": DEEP})
     with pytest.raises(UserError) as error:
         compile_tree(root, ["/deep.py"], PYTHON)
-    assert "the compiler died" in error.value.what and error.value.where == "/deep.py"
+    assert "compiler of bytecode died" in error.value.what and error.value.where == "/deep.py"
+    assert "status" in error.value.got
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="not run: there is no /dev/full")
+def test_a_full_disk_is_told_and_is_not_the_sources_fault(tmp_path):
+    root = tree(tmp_path / "tree", {"/m.py": "x = 1\n"})
+    target = Path(f"{root}{cache_path('/m.py', PYTHON)}")
+    target.parent.mkdir()
+    target.symlink_to("/dev/full")
+    with pytest.raises(UserError) as error:
+        compile_tree(root, ["/m.py"], PYTHON)
+    assert error.value.where == "/m.py" and "No space left" in error.value.got
+
+
+def test_a_reason_is_one_line_whatever_the_source_says(tmp_path):
+    text = "x = 'é\\\n" + "ü" * 3000 + "\n!\n"
+    root = tree(tmp_path / "tree", {"/bad.py": text, "/good.py": "x = 1\n"})
+    bad, good = compile_tree(root, ["/bad.py", "/good.py"], PYTHON)
+    assert bad.skipped.startswith("SyntaxError") and "\n" not in bad.skipped
+    assert good.sha256
+
+
+def test_names_beyond_ascii(tmp_path):
+    root = tree(tmp_path / "tree", {"/pkg/naïve é\n.py": "raise ValueError\n"})
+    [each] = compile_tree(root, ["/pkg/naïve é\n.py"], PYTHON)
+    assert "naïve é\n.py".encode() in (root / each.path[1:]).read_bytes()
 
 
 def test_nothing_to_compile(tmp_path):

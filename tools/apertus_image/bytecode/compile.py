@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +17,9 @@ from apertus_image.errors import UserError
 __all__ = ["Compiled", "cache_path", "compile_tree", "workers"]
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
+OPTIONS = ("-S", "-B", "-P", "-W", "ignore")
+# All of the surroundings: PATH is where Python looks for itself.
+ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True)
@@ -84,32 +87,29 @@ def compile_tree(
 
 
 def _compile(root: Path, sources: list[str], python: str) -> list[Compiled]:
-    """Hand `sources` to one zygote, one after the other."""
+    """Hand `sources` to one zygote, and hash what it writes while it goes on."""
+    targets = [cache_path(source, python) for source in sources]
     results = []
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-B", "-W", "ignore", str(ZYGOTE)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-        # Isolated mode ignores PYTHON*; nothing else of the surroundings matters to it.
-        env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
-    ) as zygote:
-        for source in sources:
-            target = cache_path(source, python)
-            output = Path(f"{root}{target}")
-            zygote.stdin.write(json.dumps([f"{root}{source}", str(output), source]) + "\n")
-            zygote.stdin.flush()
-            line = zygote.stdout.readline()
-            if not line:
-                raise UserError("the compiler of bytecode died", where=source,
-                                next_step="see the messages above; memory may be short")
-            skipped = json.loads(line)
-            if skipped is None:
-                data = output.read_bytes()
-                results.append(
-                    Compiled(source, target, hashlib.sha256(data).hexdigest(), len(data))
-                )
-            elif skipped.startswith("the compiler died"):
-                raise UserError(skipped, where=source)
-            else:
-                results.append(Compiled(source, target, skipped=skipped))
-        zygote.stdin.close()
+    with tempfile.TemporaryFile() as jobs:
+        for source, target in zip(sources, targets, strict=True):
+            for field in (f"{root}{source}", f"{root}{target}", source):
+                jobs.write(os.fsencode(field) + b"\0")
+        jobs.seek(0)
+        with subprocess.Popen([sys.executable, *OPTIONS, str(ZYGOTE)], env=ENVIRONMENT,
+                              stdin=jobs, stdout=subprocess.PIPE) as zygote:
+            for source, target in zip(sources, targets, strict=True):
+                line = zygote.stdout.readline().decode()
+                if not line or line.startswith("!"):
+                    raise UserError("the compiler of bytecode died", where=source,
+                                    got=line[1:].strip() or "it ended early",
+                                    next_step="see the messages above; memory may be short")
+                results.append(_told(root, source, target, line.strip()))
     return results
+
+
+def _told(root: Path, source: str, target: str, skipped: str) -> Compiled:
+    """One line of the zygote as a result."""
+    if skipped:
+        return Compiled(source, target, skipped=skipped)
+    data = Path(f"{root}{target}").read_bytes()
+    return Compiled(source, target, hashlib.sha256(data).hexdigest(), len(data))
