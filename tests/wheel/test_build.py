@@ -7,6 +7,8 @@ import csv
 import hashlib
 import itertools
 import posixpath
+import zipfile
+from pathlib import Path
 
 import pytest
 from apertus_image.errors import UserError
@@ -150,6 +152,16 @@ def test_a_vendors_known_mistake_passes_by_its_hash_alone(tmp_path):  # case 36
     assert "m.py" in refusal(tmp_path, pin, record_waivers=[{**known, "sha256": "0" * 64}])
 
 
+@pytest.mark.parametrize("sha256", [hashlib.sha256(b"x\n").hexdigest(), "0" * 64])
+def test_an_exception_that_nothing_needs_is_refused(tmp_path, sha256):  # case 36
+    pin = make(tmp_path, "vendor", {"m.py": "x\n"})
+    known = {"wheel": "vendor", "member": "m.py", "reason": "a test's", "sha256": sha256}
+    said = refusal(tmp_path, pin, record_waivers=[known])
+    assert f"{pin['file']}: m.py: an exception" in said and "nothing needs" in said
+    # One that is for another machine's wheel of the same name concerns nothing here.
+    install(tmp_path, pin, into="other", record_waivers=[{**known, "member": "m-aarch64.so"}])
+
+
 def true_value(data):
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
@@ -216,6 +228,55 @@ def test_a_file_that_is_no_wheel(tmp_path):
     pin = make(tmp_path, "pkg", {"a.py": ""})
     (tmp_path / pin["file"]).write_text("<html>")
     assert "not a wheel" in refusal(tmp_path, pin)
+
+
+def damaged(pin, change):
+    """A wheel with its members changed: a function of name -> bytes, or None to leave out."""
+    path = Path(pin["path"])
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            changed = change(name.partition("/")[2], data)
+            if changed is not None:
+                archive.writestr(name, changed)
+    return pin
+
+
+@pytest.mark.parametrize("change", [
+    lambda name, data: None if name == "METADATA" else data,
+    lambda name, data: None if name == "RECORD" else data,
+    lambda name, data: None if name == "WHEEL" else data,
+    lambda name, data: b"\xff\xfe" if name == "METADATA" else data,
+    lambda name, data: b"a,b\n" if name == "RECORD" else data,
+    lambda name, data: data.replace(b"Wheel-Version: 1.0", b"Wheel-Version: 9.0"),
+    lambda name, data: None if name else data,
+], ids=["no METADATA", "no RECORD", "no WHEEL", "METADATA", "RECORD", "version", "no dist-info"])
+def test_a_damaged_wheel_is_told_by_name(tmp_path, change):  # case 36
+    pin = damaged(make(tmp_path, "pkg", {"a.py": "x = 1\n"}), change)
+    said = refusal(tmp_path, pin)
+    assert "not a wheel" in said and pin["file"] in said
+
+
+def test_a_hash_that_is_no_base64(tmp_path):  # case 36
+    pin = make(tmp_path, "pkg", {"a.py": ""}, unlisted=("a.py",), rows="a.py,sha256=é?,0\n")
+    assert "a.py: its row's SHA-256 is no base64" in refusal(tmp_path, pin)
+
+
+def test_a_wheel_that_was_cut_or_changed_inside(tmp_path):  # case 36
+    pin = make(tmp_path, "pkg", {"a.bin": b"A" * 5000})
+    path = Path(pin["path"])
+    path.write_bytes(path.read_bytes().replace(b"A" * 5000, b"A" * 4999 + b"B"))
+    said = refusal(tmp_path, pin)
+    assert "not a wheel" in said and "CRC" in said
+
+
+def test_a_source_without_bytecode_is_told(tmp_path, capfd):
+    pin = make(tmp_path, "pkg", {"pkg/good.py": "x = 1\n", "pkg/old.py": "print 'two'\n"})
+    out = install(tmp_path, pin)
+    assert f"no bytecode for {SITE}/pkg/old.py: SyntaxError" in capfd.readouterr().err
+    found = rows(out, "pkg-1.0.dist-info")
+    assert "pkg/old.py" in found and not any("old." in p for p in found if p.endswith(".pyc"))
 
 
 def test_a_mangled_name_in_the_store_changes_nothing(tmp_path):  # trap 3

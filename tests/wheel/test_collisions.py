@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 
 import pytest
 from apertus_image.errors import UserError
@@ -73,6 +75,41 @@ def test_a_waiver_that_nothing_needs_is_refused(tmp_path):  # case 34
     pins = pair(tmp_path, "LICENSE", b"MIT", b"BSD")
     waivers = [waiver("LICENSE", "one", "two"), waiver("old/*", "one", "two")]
     assert "old/*: a waiver for one that no path needs" in refusal(tmp_path, [pins], waivers)
+
+
+def test_a_waiver_that_drops_what_the_kept_wheel_lacks_is_refused(tmp_path):  # case 34
+    pins = [make(tmp_path, "one", {"pkg/a.py": "1"}),
+            make(tmp_path, "two", {"pkg/a.py": "2", "pkg/LICENSE": "MIT"})]
+    said = refusal(tmp_path, [pins], [waiver("pkg/*", "one", "two")])
+    assert "pkg/LICENSE: the waiver pkg/* would drop it from two" in said
+    assert "one does not bring it" in said and "1 faults" in said
+    assert check(tmp_path, [pins], [waiver("pkg/*.py", "one", "two")]) == ["pkg/a.py: one"]
+
+
+def test_the_entry_to_add_is_told_and_helps(tmp_path):  # case 34
+    one, two = pair(tmp_path, "ns/__init__.py", b"", b"")
+    said = refusal(tmp_path, [[one], [two]])
+    entry = json.loads(re.search(r"add ({.*})", said)[1])
+    assert check(tmp_path, [[one], [two]], [entry]) == ["ns/__init__.py: one"]
+
+
+def test_launchers_are_compared_too(tmp_path):  # case 34
+    points = "[console_scripts]\nlaunch = {}:main\n"
+    one, same, other = (
+        make(tmp_path, name, {}, entry_points=points.format(module))
+        for name, module in [("one", "pkg"), ("same", "pkg"), ("other", "another")]
+    )
+    assert check(tmp_path, [[one, same]]) == ["../../../bin/launch: one, same"]
+    said = refusal(tmp_path, [[one, other]])
+    assert "../../../bin/launch: different bytes in one, other" in said
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"PK\5\6" + bytes(18)], ids=["text", "empty"])
+def test_a_file_that_is_no_wheel(tmp_path, content):
+    pin = make(tmp_path, "one", {"a": "1"})
+    (tmp_path / pin["file"]).write_bytes(content)
+    said = refusal(tmp_path, [[pin]])
+    assert "not a wheel" in said and pin["file"] in said
 
 
 def test_a_waiver_for_wheels_that_are_not_here_is_not_told(tmp_path):

@@ -12,6 +12,7 @@ import base64
 import csv
 import io
 import posixpath
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -51,6 +52,9 @@ def build(spec: dict, out: Path, manifest_file: Path, count: int | None = None) 
     site = environment.site_packages + "/"
     sources = [path for path in tree.files if path.startswith(site) and path.endswith(".py")]
     compiled = {each.source: each for each in compile_tree(out, sources, spec["python"], count)}
+    for each in compiled.values():
+        if each.skipped:
+            print(f"no bytecode for {each.source}: {each.skipped}", file=sys.stderr)
     known = {path: versions[0].sha256 for path, versions in tree.files.items()}
     # Where several wheels bring the same bytes, the first by name is said to have.
     origins = {path: "wheel:" + min(w.wheel for w in versions)
