@@ -14,12 +14,12 @@ from apertus_image.errors import UserError, raise_all
 from click.testing import CliRunner
 from support import images
 
-NAMES = sorted(path.stem for path in (images.PROJECT / "tools/apertus_image/commands").glob("*.py")
+NAMES = sorted(path.stem.replace("_", "-") for path in (images.PROJECT / "tools/apertus_image/commands").glob("*.py")
                if path.stem not in ("__init__", "project"))
 
 
 def command(name):
-    return importlib.import_module(f"apertus_image.commands.{name}").main
+    return importlib.import_module(f"apertus_image.commands.{name.replace('-', '_')}").main
 
 
 @pytest.mark.parametrize("name", NAMES)

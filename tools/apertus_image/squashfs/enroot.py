@@ -1,0 +1,81 @@
+"""The files that Enroot's importer generates, with its own meaning (notes on Enroot, 1).
+
+No tag, date or path of a machine is in them, so the name of an export does not change its
+bits. What Enroot would mangle is refused with a word.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from apertus_image.errors import UserError, raise_all
+from apertus_image.squashfs.tree import Node
+
+__all__ = ["generated"]
+
+RC_LOCAL = b"""\
+# Sourced by /etc/rc before it starts the command. Pyxis writes its own here,
+# unless the entry point is enabled.
+"""
+
+
+def generated(config: Mapping[str, Any]) -> list[Node]:
+    """/etc/rc, rc.local, environment and fstab, and the working directory.
+
+    Raises:
+        UserError: listing every value that Enroot would mangle.
+    """
+    raise_all(_mangled(config), "the image's config has {n} values that Enroot would mangle")
+    texts = {
+        "/etc/environment": "".join(f"{each}\n" for each in config.get("Env") or []),
+        "/etc/fstab": "".join(
+            f"${{ENROOT_ROOTFS}}{path} {path} none x-create=dir,bind,rw,nosuid,nodev 0 0\n"
+            for path in sorted(config.get("Volumes") or {})),
+        "/etc/rc": _rc(config),
+        "/etc/rc.local": RC_LOCAL.decode(),
+    }
+    nodes = [Node(path, "file", 0o644, len(text.encode()), text=text.encode())
+             for path, text in texts.items()]
+    return [*nodes, Node(config.get("WorkingDir") or "/", "dir", 0o755)]
+
+
+def _rc(config: Mapping[str, Any]) -> str:
+    """Labels as comments; change to the working directory; rc.local; the command.
+
+    Pyxis needs rc.local sourced and the arguments executed (notes on Enroot, 2).
+    """
+    labels = "".join(f"# {key}={value}\n"
+                     for key, value in sorted((config.get("Labels") or {}).items()))
+    workdir = shlex.quote(config.get("WorkingDir") or "/")
+    entry = [shlex.quote(word) for word in config.get("Entrypoint") or []]
+    command = [shlex.quote(word) for word in config.get("Cmd") or []]
+    default = " ".join([*entry, *command]) or "/bin/sh"
+    given = " ".join([*entry, '"$@"'])
+    return (
+        f"{labels}\n"
+        f"mkdir -p {workdir} 2> /dev/null\n"
+        f"cd {workdir} && unset OLDPWD || exit 1\n\n"
+        "if [ -s /etc/rc.local ]; then\n    . /etc/rc.local\nfi\n\n"
+        f"if [ $# -gt 0 ]; then\n    exec {given}\nelse\n    exec {default}\nfi\n"
+    )
+
+
+def _mangled(config: Mapping[str, Any]) -> list[UserError]:
+    def told(what: str, value: str, why: str) -> UserError:
+        return UserError(f"Enroot would mangle {what}", got=repr(value), expected=why,
+                         next_step="mend the config in nix/image.nix")
+
+    found = []
+    for each in config.get("Env") or []:
+        if "\n" in each:
+            found.append(told("an Env entry", each, "one line: /etc/environment has no quoting"))
+        if "${" in each:
+            found.append(told("an Env entry", each, "no ${…}: it is replaced from the host"))
+    for key, value in (config.get("Labels") or {}).items():
+        if "\n" in key + value:
+            found.append(told("a label", f"{key}={value}", "one line: the rest becomes shell code"))
+    found += [told("a volume", path, "no blank: start fails on it")
+              for path in config.get("Volumes") or {} if any(c.isspace() for c in path)]
+    return found
