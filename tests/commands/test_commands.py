@@ -14,7 +14,8 @@ from apertus_image.errors import UserError, raise_all
 from click.testing import CliRunner
 from support import images
 
-NAMES = sorted(path.stem.replace("_", "-") for path in (images.PROJECT / "tools/apertus_image/commands").glob("*.py")
+COMMANDS = images.PROJECT / "tools/apertus_image/commands"
+NAMES = sorted(path.stem.replace("_", "-") for path in COMMANDS.glob("*.py")
                if path.stem not in ("__init__", "project"))
 
 
