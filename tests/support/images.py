@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
@@ -87,15 +88,31 @@ def unpack(image: Path, root: Path) -> Image:
     return loaded
 
 
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
+
+
+def _with_proc(root: Path) -> None:
+    """Mount /proc in the image's tree, for this process and its children alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for failed in (
+        libc.unshare(CLONE_NEWNS),
+        libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None),
+        libc.mount(b"proc", os.fsencode(root / "proc"), b"proc", 0, None),
+    ):
+        if failed:
+            raise OSError(ctypes.get_errno(), "no /proc for the test")
+
+
 def run_inside(root: Path, image: Image, *command: str, **variables: str):
-    """Run a command in a chroot into an image's tree, with the image's Env."""
+    """Run a command in a chroot into an image's tree, with the image's Env and a /proc."""
     if os.geteuid() != 0:
         pytest.skip("not run: chroot needs root")
     settings = [*image.config["Env"], "HOME=/root",
                 *(f"{name}={value}" for name, value in variables.items())]
     return subprocess.run(
         ["chroot", str(root), "/usr/bin/env", "-i", *settings, *command],
-        capture_output=True, text=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+        capture_output=True, text=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        preexec_fn=lambda: _with_proc(root))
 
 
 def digests(image: Path) -> Iterable[str]:
