@@ -57,10 +57,15 @@ let
 
   # A list of all pinned inputs: one garbage-collector root for the lot (trap 9).
   inputsFor = machine: name:
-    let inherit ((selections machine).${name}) selection; in
+    let
+      inherit ((selections machine).${name}) selection;
+      pinned = map (pin: pin.path)
+        (selection.debian ++ selection.wheels ++ pins.toolchain.${native.debian});
+      # Where nix2container is the maker: its source, and the program made of it.
+      own = if source ? nix2container-bin then [ "${nix2container}" source.nix2container-bin ] else [ ];
+    in
     world.pkgs.writeText "inputs-${name}-${machine.name}"
-      (lib.concatStringsSep "\n" (map (pin: "${pin.path}")
-        (selection.debian ++ selection.wheels ++ pins.toolchain.${native.debian})) + "\n${world.bootstrap}\n");
+      (lib.concatStringsSep "\n" (map (path: "${path}") (pinned ++ own ++ [ world.bootstrap ])) + "\n");
 
   full = lib.mapAttrs (_: machine: imageFor machine "apertus-image") machines;
   small = lib.mapAttrs (_: machine: imageFor machine "smoke-image") machines;

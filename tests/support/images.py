@@ -61,15 +61,21 @@ def full_image_is_here(machine: str = "x86_64") -> bool:
 
 
 def derivations(attribute: str, by: str) -> list[str]:
-    """The derivations of an output's build that are not fixed-output."""
+    """The derivations of an output's build that are not fixed-output.
+
+    Left out are those whose outputs nothing keeps (the Go that built nix2container).
+    """
     result = nix("path-info", "--derivation", f"{PROJECT}#{attribute}", by=by)
     assert result.returncode == 0, result.stderr
     closure = subprocess.run(["nix-store", "-qR", result.stdout.strip()], check=True,
                              capture_output=True, text=True).stdout.split()
     paths = [path for path in closure if path.endswith(".drv")]
     shown = nix("show-derivation", *paths).stdout
-    return [path for path, each in json.loads(shown).items()
-            if not any("hash" in output for output in each["outputs"].values())]
+    made = {path: [output["path"] for output in each["outputs"].values()]
+            for path, each in json.loads(shown).items()
+            if not any("hash" in output for output in each["outputs"].values())}
+    there = STORE.valid(path for paths in made.values() for path in paths)
+    return [path for path, outputs in made.items() if there.issuperset(outputs)]
 
 
 def unpack(image: Path, root: Path) -> Image:
