@@ -113,7 +113,7 @@ let
     PATH = "${toolchain}/bin"; # where Python, called by its bare name, looks for itself
     # File by file: an edit to prefetch must not change what depends on the wheels (trap 4).
     PYTHONPATH = import ../library.nix
-      (map (file: "fetch/${file}.py") [ "__init__" "builder" "download" "index" ]);
+      (map (file: "fetch/${file}.py") [ "__init__" "builder" "download" "index" "web" ]);
     PYTHONSAFEPATH = "1";
     PYTHONNOUSERSITE = "1";
     PYTHONDONTWRITEBYTECODE = "1";

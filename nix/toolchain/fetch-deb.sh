@@ -12,12 +12,14 @@ export PATH=
 applet() { (exec -a "$1" "$busybox" "${@:2}"); }
 
 file=${pool##*/}
-# The lock's date ("Sat, 21 Nov 2026 09:15:44 UTC") as a snapshot archive writes it.
+# The lock's date ("Sat, 21 Nov 2026 09:15:44 UTC") as a snapshot archive wants it, a day
+# later: asked with a time between two imports, an archive gives the one before it.
 stamp() {
-    local months=JanFebMarAprMayJunJulAugSepOctNovDec before
+    local months=JanFebMarAprMayJunJulAugSepOctNovDec before seconds
     set -- $date
     before=${months%%"$3"*}
-    printf '%04d%02d%02dT%sZ' "$4" $((${#before} / 3 + 1)) "$((10#$2))" "${5//:/}"
+    seconds=$(applet date -u -d "$4-$((${#before} / 3 + 1))-$2 $5" +%s)
+    applet date -u -d "@$((seconds + 86400))" +%Y%m%dT%H%M%SZ
 }
 
 candidates() {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 from pathlib import Path
 
 import pytest
 import requests
 from apertus_image.errors import UserError
-from apertus_image.fetch.download import Pin, download, redacted
+from apertus_image.fetch.download import DiskFull, Pin, Unavailable, download
+from apertus_image.fetch.web import Failed
 from support import server
 
 BODY = bytes(range(256)) * 8192
@@ -60,13 +62,99 @@ def test_a_server_that_ignores_ranges(web, tmp_path):
     assert bring(tmp_path, f"{web.url}/x").read_bytes() == BODY
 
 
-def test_a_damaged_part_is_not_kept(web, tmp_path):
+def test_a_damaged_part_is_fetched_anew(web, tmp_path):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache/x.whl.part").write_bytes(b"wrong" * 100)
     web.replies["/x"] = [server.ranged(BODY)]
-    with pytest.raises(UserError):
-        bring(tmp_path, f"{web.url}/x")
+    moved = []
+    assert bring(tmp_path, f"{web.url}/x", moved=moved).read_bytes() == BODY
+    assert [asked[2] for asked in web.asked] == ["bytes=500-", None]
+    assert sum(moved) == len(BODY)
+
+
+def test_one_places_wrong_start_does_not_spoil_the_next(web, tmp_path):
+    web.replies["/bad"] = [server.slow(bytes(len(BODY)), 900_000), server.status(404)]
+    web.replies["/good"] = [server.ranged(BODY)]
+    moved = []
+    found = bring(tmp_path, f"{web.url}/bad", f"{web.url}/good", moved=moved)
+    assert found.read_bytes() == BODY and sum(moved) == len(BODY)
+
+
+def test_a_slow_line_is_gone_on_with_while_it_gets_on(web, tmp_path, monkeypatch):
+    monkeypatch.setattr("apertus_image.fetch.download.CHUNK", 200_000)
+    web.replies["/x"] = [server.slow(BODY, 300_000)]
+    moved = []
+    assert bring(tmp_path, f"{web.url}/x", moved=moved).read_bytes() == BODY
+    assert len(web.asked) > 4 and sum(moved) == len(BODY)
+
+
+def test_another_size_is_not_even_read(web, tmp_path):
+    web.replies["/x"] = [server.body(BODY + b"x")]
+    moved = []
+    with pytest.raises(Unavailable, match=f"wrong content: {len(BODY) + 1} bytes"):
+        bring(tmp_path, f"{web.url}/x", moved=moved)
+    assert moved == [] and len(web.asked) == 1
+
+
+def test_a_body_without_end_is_cut_off(web, tmp_path):
+    web.replies["/x"] = [server.endless(BODY)]
+    moved = []
+    with pytest.raises(Unavailable, match=f"more than {len(BODY)} bytes"):
+        bring(tmp_path, f"{web.url}/x", moved=moved)
+    assert sum(moved) == 0 and max(itertools.accumulate(moved)) <= len(BODY)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content_Range": f"bytes 7-9/{len(BODY)}"}],
+                         ids=["no Content-Range", "another range"])
+def test_a_range_that_is_not_the_one_asked_for(web, tmp_path, headers):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/x.whl.part").write_bytes(BODY[:1000])
+    web.replies["/x"] = [server.partial(BODY[7:10], **headers), server.ranged(BODY)]
     assert bring(tmp_path, f"{web.url}/x").read_bytes() == BODY
+    assert [asked[2] for asked in web.asked] == ["bytes=1000-", None]
+
+
+def test_a_range_beyond_the_servers_file(web, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/x.whl.part").write_bytes(BODY[:1000])
+    web.replies["/x"] = [server.status(416), server.body(BODY[:900])]
+    with pytest.raises(Unavailable, match="wrong content: 900 bytes"):
+        bring(tmp_path, f"{web.url}/x")
+
+
+def test_a_redirection_is_followed(web, tmp_path):
+    web.replies["/x"] = [server.status(302, Location="/y")]
+    web.replies["/y"] = [server.ranged(BODY)]
+    assert bring(tmp_path, f"{web.url}/x").read_bytes() == BODY
+
+
+def test_an_index_that_fails_is_told_with_the_rest(web, tmp_path):
+    with pytest.raises(Unavailable) as error:
+        bring(tmp_path, Failed("HTTP 503, after 4 attempts", "http://me:secret@index/x/"),
+              f"{web.url}/x")
+    assert "http://index/x/: HTTP 503, after 4 attempts" in str(error.value)
+    assert f"{web.url}/x: HTTP 404" in str(error.value)
+
+
+def test_what_progress_raises_stops_and_keeps_the_part(web, tmp_path):
+    web.replies["/x"] = [server.ranged(BODY)]
+
+    def stop(count):
+        raise KeyboardInterrupt
+
+    with requests.Session() as session, pytest.raises(KeyboardInterrupt):
+        download(session, PIN, [f"{web.url}/x"], tmp_path, stop)
+    assert 0 < (tmp_path / "x.whl.part").stat().st_size < len(BODY)
+
+
+def test_absent_and_unreachable_are_told_apart(web, tmp_path):
+    with pytest.raises(Unavailable) as error:
+        bring(tmp_path, f"{web.url}/x", "http://127.0.0.1:9/x")
+    assert error.value.gone
+    with pytest.raises(Unavailable, match="connection refused, after 4 attempts") as error:
+        bring(tmp_path, "http://127.0.0.1:9/x")
+    assert not error.value.gone
 
 
 def test_a_file_that_is_there_is_not_asked_for(web, tmp_path):
@@ -138,11 +226,6 @@ def test_a_full_disk_is_no_fault_of_the_place(web, tmp_path, monkeypatch):
         return real(self, mode, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(UserError, match="disk is full"):
+    with pytest.raises(DiskFull, match="disk is full"):
         bring(tmp_path, f"{web.url}/x", f"{web.url}/x")
     assert len(web.asked) == 1
-
-
-def test_passwords_are_not_told():
-    assert redacted("https://me:secret@host:8443/x?y=1") == "https://host:8443/x?y=1"
-    assert redacted("/a/folder") == "/a/folder"

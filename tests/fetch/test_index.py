@@ -41,9 +41,35 @@ def test_json(web):
     web.replies["/simple/torch/"] = [server.body(json.dumps(page).encode(), JSON)]
     with requests.Session() as session:
         (file,) = project_files(session, [f"{web.url}/simple"], "torch")
-        assert list(find(session, [f"{web.url}/simple"], "torch", NAME)) == [file.url]
-        assert list(find(session, [f"{web.url}/simple"], "torch", "other.whl")) == []
     assert (file.name, file.size, file.sha256) == (NAME, 5, "b" * 64)
+
+
+def asked(web, *pages, sha256="b" * 64, name=NAME):
+    with requests.Session() as session:
+        return list(find(session, [f"{web.url}/{each}" for each in pages], name, sha256,
+                         lambda _: None))
+
+
+def test_a_page_that_does_not_have_the_file_says_so(web):
+    page = {"files": [{"filename": NAME, "url": ESCAPED, "hashes": {"sha256": "b" * 64}}]}
+    web.replies["/torch/"] = [server.body(json.dumps(page).encode(), JSON)]
+    web.replies["/busy/"] = [server.status(503)]
+    web.replies["/bad/"] = [server.body(b"{", JSON)]
+    assert asked(web, "torch/") == [f"{web.url}/torch/{ESCAPED}"]
+    said = asked(web, "torch/", "none/", "busy/", "bad/", name="other.whl")
+    assert [(str(each), each.place, each.gone) for each in said] == [
+        ("does not name the file", f"{web.url}/torch/", True),
+        ("HTTP 404", f"{web.url}/none/", True),
+        ("HTTP 503, after 4 attempts", f"{web.url}/busy/", False),
+        ("not an index page", f"{web.url}/bad/", True)]
+
+
+def test_another_hash_need_not_be_fetched(web):
+    page = f'<a href="{ESCAPED}#sha256={"c" * 64}">x</a><a href="/b/{ESCAPED}">x</a>'
+    web.replies["/torch/"] = [server.body(page.encode(), "text/html")]
+    wrong, found = asked(web, "torch/")
+    assert str(wrong) == f"wrong content: sha256 {'c' * 64}" and wrong.gone
+    assert found == f"{web.url}/b/{ESCAPED}"
 
 
 def test_the_second_index_is_asked_where_the_first_fails(web):
@@ -52,5 +78,5 @@ def test_the_second_index_is_asked_where_the_first_fails(web):
         files = project_files(session, [f"{web.url}/a", f"{web.url}/b"], "p")
         assert [file.name for file in files] == ["p-1.whl"]
         with pytest.raises(UserError) as error:
-            project_files(session, [f"{web.url}/a", "http://127.0.0.1:9"], "p")
-    assert "HTTP 404" in str(error.value) and "ConnectionError" in str(error.value)
+            project_files(session, [f"{web.url}/a", "http://127.0.0.1:9"], "p", lambda _: None)
+    assert "HTTP 404" in str(error.value) and "connection refused" in str(error.value)

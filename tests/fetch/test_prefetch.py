@@ -8,7 +8,6 @@ import zipfile
 
 import pytest
 from apertus_image.errors import UserError
-from apertus_image.fetch import sources
 from apertus_image.fetch.download import Pin
 from apertus_image.fetch.plan import IMAGES, Bootstrap, Input, inputs, machine_of
 from apertus_image.fetch.prefetch import check_wheel, places, prefetch
@@ -71,9 +70,9 @@ def test_what_is_missing_is_brought_once(site, tmp_path):
 
 @needs_nix
 @pytest.mark.nix
-def test_a_dropped_package_comes_from_the_snapshot_of_the_locks_date(site, tmp_path):
+def test_a_dropped_package_comes_from_the_snapshot_of_the_day_after(site, tmp_path):
     store, boot, web = site
-    web.replies["/snapshot/20261121T091544Z/pool/x.deb"] = [server.ranged(b"deb")]
+    web.replies["/snapshot/20261122T091544Z/pool/x.deb"] = [server.ranged(b"deb")]
     wanted = [pinned("deb", "x", b"deb", "x.deb", "pool/x.deb")]
     assert prefetch(wanted, boot, store, tmp_path / "cache").fetched == 1
 
@@ -105,20 +104,6 @@ def test_a_wheel_of_another_version_is_refused(tmp_path):
     (tmp_path / "x.whl").write_bytes(b"no zip")
     with pytest.raises(UserError, match="not a wheel"):
         check_wheel(tmp_path / "x.whl", "x", "1")
-
-
-def test_mirrors_come_from_apts_own_files(tmp_path, monkeypatch):
-    monkeypatch.delenv("APERTUS_DEBIAN_MIRRORS", raising=False)
-    (tmp_path / "sources.list.d").mkdir()
-    (tmp_path / "sources.list").write_text("# deb http://no/\ndeb [a=b] http://one/debian x main\n")
-    (tmp_path / "sources.list.d/a.sources").write_text(
-        "Types: deb\nURIs: http://two/debian/\n http://three/debian\nSuites: x\n")
-    (tmp_path / "sources.list.d/b.list").write_text("deb http://one/debian y main\n")
-    (tmp_path / "sources.list.d/c.disabled").write_text("deb http://four/debian y main\n")
-    assert sources.debian_mirrors(tmp_path) == [
-        "http://one/debian", "http://two/debian", "http://three/debian"]
-    monkeypatch.setenv("APERTUS_DEBIAN_MIRRORS", "http://mine/ /folder")
-    assert sources.debian_mirrors(tmp_path) == ["http://mine", "/folder"]
 
 
 def test_a_folder_may_hold_a_pool_or_the_files(tmp_path):

@@ -236,17 +236,17 @@ def test_deb_comes_from_the_first_mirror_that_has_it(mirror):
     assert path.read_bytes() == content
 
 
-def test_deb_that_mirrors_dropped_comes_from_the_snapshot_of_the_locks_date(mirror):
+def test_deb_that_mirrors_dropped_comes_from_the_snapshot_of_the_day_after_the_lock(mirror):
     folder, url, asked = mirror
     name, content = "old_1_amd64.deb", os.urandom(2000)
-    snapshot = folder / "archive/20261121T091544Z/pool/main/x"
+    snapshot = folder / "archive/20261122T091544Z/pool/main/x"
     snapshot.mkdir(parents=True)
     (snapshot / name).write_bytes(content)
     built("world.bootstrap")
     result = build("deb", *arguments(name, content), APERTUS_DEBIAN_MIRRORS=url,
                    APERTUS_DEBIAN_SNAPSHOT=f"{url}/archive")
     assert result.returncode == 0, result.stderr
-    assert asked == [f"/pool/main/x/{name}", f"/archive/20261121T091544Z/pool/main/x/{name}"]
+    assert asked == [f"/pool/main/x/{name}", f"/archive/20261122T091544Z/pool/main/x/{name}"]
 
 
 def test_deb_with_other_content_is_refused_and_every_mirror_told(mirror):  # case: wrong hash

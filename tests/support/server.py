@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 
@@ -41,8 +42,55 @@ def ranged(body: bytes) -> Callable:
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
         handler.send_response(206 if wanted else 200)
         handler.send_header("Content-Length", str(len(body) - start))
+        if wanted:
+            handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         handler.end_headers()
         handler.wfile.write(body[start:])
+
+    return reply
+
+
+def slow(body: bytes, count: int) -> Callable:
+    """Serve `body` or a range of it, but cut the connection after `count` bytes."""
+
+    def reply(handler):
+        wanted = handler.headers.get("Range")
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        handler.send_response(206 if wanted else 200)
+        handler.send_header("Content-Length", str(len(body) - start))
+        if wanted:
+            handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+        handler.end_headers()
+        handler.wfile.write(body[start : start + count])
+        handler.close_connection = True
+
+    return reply
+
+
+def endless(piece: bytes) -> Callable:
+    """Send `piece` again and again, without saying how often."""
+
+    def reply(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        handler.close_connection = True
+        with contextlib.suppress(ConnectionError):
+            while True:
+                handler.wfile.write(piece)
+
+    return reply
+
+
+def partial(body: bytes, **headers: str) -> Callable:
+    """Answer any request with status 206, this body and these headers."""
+
+    def reply(handler):
+        handler.send_response(206)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
 
     return reply
 
@@ -74,8 +122,8 @@ def body(data: bytes, kind: str = "application/octet-stream") -> Callable:
 
 
 @contextlib.contextmanager
-def serve() -> Iterator[Faulty]:
-    """Run a server for the length of the block."""
+def serve(tls: ssl.SSLContext | None = None) -> Iterator[Faulty]:
+    """Run a server for the length of the block, under TLS if given how."""
     script = Faulty()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -91,8 +139,11 @@ def serve() -> Iterator[Faulty]:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    script.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    script.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
+    server.handle_error = lambda *_: None  # clients that hang up are part of the script
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield script

@@ -19,7 +19,8 @@ import requests
 
 from apertus_image.errors import UserError, run_builder
 from apertus_image.fetch import index
-from apertus_image.fetch.download import Pin, download
+from apertus_image.fetch.download import Pin, Unavailable, download
+from apertus_image.fetch.web import Failed
 
 __all__ = ["build"]
 
@@ -45,19 +46,20 @@ def build(spec: dict, out: Path) -> None:
         session.verify = bundle if Path(bundle).is_file() else spec["certificates"]
         try:
             file = download(session, pin, _places(session, indexes, spec), Path(scratch))
-        except UserError as failure:
+        except Unavailable as failure:
             raise UserError(failure.what, where=failure.where, expected=failure.expected,
                             got=failure.got, next_step=NEXT) from failure
         shutil.copyfile(file, out)
 
 
-def _places(session: requests.Session, indexes: list[str], spec: dict) -> Iterator[str]:
+def _places(session: requests.Session, indexes: list[str], spec: dict) -> Iterator[str | Failed]:
     for url in indexes:
         folder = Path(url.removeprefix("file://"))
         if folder.is_dir():
             yield str(folder / spec["file"])
         else:
-            yield from index.find(session, [url], spec["name"], spec["file"])
+            yield from index.find(session, [f"{url}/{spec['name']}/"], spec["file"],
+                                  spec["sha256"])
 
 
 if __name__ == "__main__":

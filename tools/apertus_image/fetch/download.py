@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import random
 import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import requests
 
 from apertus_image.errors import UserError
+from apertus_image.fetch.web import TIMEOUT, Down, Failed, insist, redacted
 
-__all__ = ["Pin", "download", "redacted"]
+__all__ = ["DiskFull", "Pin", "Unavailable", "download"]
 
 CHUNK = 1 << 20
 NETWORK_CHUNK = 1 << 16  # what a cut connection may lose of what had arrived
-ATTEMPTS = 4
-LONGEST_WAIT = 60.0
-RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True)
@@ -41,170 +36,258 @@ class Pin:
     size: int
 
 
-class _Failed(Exception):
-    """This place does not have the right file; the next one may."""
+class DiskFull(UserError):
+    """No other place mends this."""
+
+    def __init__(self, where: Path, size: int) -> None:
+        super().__init__(
+            "the disk is full", where=where, expected=f"room for {size} bytes",
+            next_step="make room and run the same command: what arrived is kept",
+        )
+
+
+class Unavailable(UserError):
+    """No place has a file.
+
+    Attributes:
+        pin: the file.
+        gone: whether some place answered, without the file: not a network that is down.
+    """
+
+    def __init__(self, pin: Pin, failures: list[Failed]) -> None:
+        told = [f"{redacted(each.place)}: {each}" for each in failures]
+        super().__init__(
+            "a pinned file cannot be had",
+            where=pin.file,
+            expected=f"sha256 {pin.sha256}, {pin.size} bytes",
+            got="\n            ".join(told) or "no place to ask is configured",
+            next_step="check the network, or name other places (docs/recovery.md)",
+        )
+        self.pin = pin
+        self.gone = any(each.gone for each in failures)
 
 
 def download(
     session: requests.Session,
     pin: Pin,
-    places: Iterable[str],
+    places: Iterable[str | Failed],
     folder: Path,
     progress: Callable[[int], None] = lambda _count: None,
     wait: Callable[[float], None] = time.sleep,
+    *,
+    down: Down | None = None,
+    name: str | None = None,
 ) -> Path:
     """Bring a file into `folder`; a part left by a killed run is gone on with.
 
     Args:
-        places: URLs or local paths, tried in order; the hash decides, not the place.
+        places: URLs or local paths, tried in order; the hash decides, not the place. A
+            Failed among them is a place that could not even say where the file is.
         folder: cache directory; the file appears there by rename once it is right.
-        progress: called with the number of new bytes (negative when a part is dropped).
+        progress: called with the number of new bytes (negative when a part is dropped);
+            what it raises stops the download, and the part is kept.
         wait: how to pause before a retry, seconds.
+        down: hosts not to be asked, shared by many downloads.
+        name: what to call the file, by default the pin's own name.
 
     Raises:
-        UserError: no place has the file; lists each place with its failure. Also when
-            the disk is full, which no other place mends.
+        Unavailable: no place has the file; lists each place with its failure.
+        DiskFull: no other place mends that.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    final = folder / pin.file
-    if final.is_file() and _digest(final) == pin.sha256:
+    final = folder / (name or pin.file)
+    if final.is_file() and final.stat().st_size == pin.size and _digest(final) == pin.sha256:
         progress(pin.size)
         return final
-    part = folder / f"{pin.file}.part"
+    transfer = _Transfer(session, pin, final.with_name(f"{final.name}.part"), progress)
     failures = []
     for place in places:
         try:
-            _from(session, pin, place, part, progress, wait)
-            part.replace(final)
+            if isinstance(place, Failed):
+                raise place
+            transfer.bring(place, wait, down)
+            transfer.part.replace(final)
             return final
-        except _Failed as failure:
-            failures.append(f"{redacted(place)}: {failure}")
+        except Failed as failure:
+            failure.place = failure.place or str(place)
+            failures.append(failure)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise UserError(
-                    "the disk is full", where=part, expected=f"room for {pin.size} bytes",
-                    next_step="make room and run the same command: what arrived is kept",
-                ) from error
-            failures.append(f"{redacted(place)}: {error}")
-    raise UserError(
-        "a pinned file cannot be had",
-        where=pin.file,
-        expected=f"sha256 {pin.sha256}, {pin.size} bytes",
-        got="\n            ".join(failures) or "no place to ask is configured",
-        next_step="check the network, or name other places (docs/recovery.md)",
-    )
+                raise DiskFull(transfer.part, pin.size) from error
+            failures.append(Failed(error.strerror or type(error).__name__, str(place)))
+    transfer.withdraw()
+    raise Unavailable(pin, failures)
 
 
-def _from(session, pin, place, part, progress, wait) -> None:
-    """Fill `part` from one place, with retries; raise _Failed if it will not do."""
-    if not re.match(r"https?://", place):
-        return _copy(pin, Path(place.removeprefix("file://")), part, progress)
-    for attempt in range(1, ATTEMPTS + 1):
+class _Transfer:
+    """A part that grows until it is the pinned file.
+
+    Args:
+        part: where what has arrived lies.
+        progress: told of every change of the part's size, so that the sum is that size.
+    """
+
+    def __init__(
+        self, session: requests.Session, pin: Pin, part: Path, progress: Callable[[int], None]
+    ) -> None:
+        self.session, self.pin, self.part, self._progress = session, pin, part, progress
+        self._told = 0
+        self._clear()
+        self._resumed = False
+
+    def bring(self, place: str, wait: Callable[[float], None], down: Down | None) -> None:
+        """Fill the part from one place.
+
+        Raises:
+            Failed: the place will not do.
+        """
+        if not re.match(r"https?://", place):
+            return self._copy(Path(place.removeprefix("file://")))
+        self._resumed = False
+        before = self._held()
+
+        def advanced() -> bool:
+            nonlocal before
+            before, last = self._held(), before
+            return before - last >= CHUNK
+
+        def stream() -> None:
+            self._stream(place)
+
         try:
-            _stream(session, pin, place, part, progress)
-            return None
-        except (requests.ConnectionError, requests.Timeout,
-                requests.exceptions.ChunkedEncodingError) as error:
-            reason, pause = type(error).__name__, None
-        except requests.HTTPError as error:
-            status = error.response.status_code
-            if status not in RETRIED:
-                raise _Failed(f"HTTP {status}") from error
-            reason, pause = f"HTTP {status}", _retry_after(error.response)
-        if attempt == ATTEMPTS or (pause or 0) > LONGEST_WAIT:
-            raise _Failed(f"{reason}, after {attempt} attempts")
-        wait(max(pause or 0, random.uniform(0.5, 1.5) * 2 ** (attempt - 1)))
-    return None
+            insist(stream, place, wait=wait, down=down, advanced=advanced)
+        except _Wrong:
+            # What was resumed may have been another place's wrong content.
+            if not self._resumed:
+                raise
+            insist(stream, place, wait=wait, down=down, advanced=advanced)
+        return None
+
+    def withdraw(self) -> None:
+        """Take back what was told: the file did not come."""
+        self._tell(0)
+
+    def _held(self) -> int:
+        return self.part.stat().st_size if self.part.exists() else 0
+
+    def _tell(self, size: int) -> None:
+        count, self._told = size - self._told, size
+        if count:
+            self._progress(count)
+
+    def _clear(self) -> None:
+        self._digest, self._hashed = hashlib.sha256(), 0
+
+    def _drop(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self._clear()
+        self._tell(0)
+
+    def _stream(self, url: str) -> None:
+        """One request: the rest of the file if the server knows ranges, else all of it."""
+        held = self._held()
+        if held > self.pin.size:
+            self._drop()
+            held = 0
+        if held < self.pin.size:
+            headers = {"Accept-Encoding": "identity"}
+            if held:
+                headers["Range"] = f"bytes={held}-"
+            with self.session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as reply:
+                if reply.status_code == 416:
+                    self._drop()
+                    raise requests.ConnectionError("cut off: the range was refused")
+                reply.raise_for_status()
+                self._write(reply, held)
+        else:
+            self._resumed = True
+            self._read_prefix(held)
+        self._verify()
+
+    def _write(self, reply: requests.Response, held: int) -> None:
+        start, total = _extent(reply)
+        if total is not None and total != self.pin.size:
+            raise _Wrong(f"wrong content: {total} bytes")
+        if start not in (0, held):
+            self._drop()
+            raise requests.ConnectionError(f"cut off: asked for byte {held}, given {start}")
+        if start:
+            self._resumed = True
+            self._read_prefix(held)
+        else:
+            self._clear()
+        with self.part.open("ab" if start else "wb") as out:
+            for chunk in reply.iter_content(NETWORK_CHUNK):
+                if self._hashed + len(chunk) > self.pin.size:
+                    break
+                out.write(chunk)
+                self._add(chunk)
+            else:
+                return
+        self._drop()
+        raise _Wrong(f"wrong content: more than {self.pin.size} bytes")
+
+    def _read_prefix(self, held: int) -> None:
+        """Hash what is there already, unless this process hashed it as it came."""
+        if self._hashed != held:
+            self._clear()
+            with self.part.open("rb") as data:
+                while chunk := data.read(CHUNK):
+                    self._add(chunk)
+
+    def _add(self, chunk: bytes) -> None:
+        self._digest.update(chunk)
+        self._hashed += len(chunk)
+        self._tell(self._hashed)
+
+    def _copy(self, source: Path) -> None:
+        if not source.is_file():
+            raise Failed("no such file", gone=True)
+        if (size := source.stat().st_size) != self.pin.size:
+            raise _Wrong(f"wrong content: {size} bytes")
+        self._clear()
+        with source.open("rb") as data, self.part.open("wb") as out:
+            while chunk := data.read(CHUNK):
+                out.write(chunk)
+                self._add(chunk)
+        self._verify()
+
+    def _verify(self) -> None:
+        """Keep a short part for the next attempt; drop a wrong one."""
+        if self._hashed < self.pin.size:
+            raise requests.ConnectionError(f"cut after {self._hashed} of {self.pin.size} bytes")
+        if (found := self._digest.hexdigest()) != self.pin.sha256:
+            size = self._hashed
+            self._drop()
+            raise _Wrong(f"wrong content: sha256 {found}, {size} bytes")
 
 
-def _stream(session, pin, url, part, progress) -> None:
-    """One request: the rest of the file if the server knows ranges, else all of it."""
-    held = part.stat().st_size if part.exists() else 0
-    if held > pin.size:
-        part.unlink()
-        held = 0
-    headers = {"Accept-Encoding": "identity"}
-    if 0 < held < pin.size:
-        headers["Range"] = f"bytes={held}-"
-    digest = hashlib.sha256()
-    if held < pin.size:
-        with session.get(url, headers=headers, stream=True, timeout=(15, 60)) as reply:
-            if reply.status_code == 416:
-                part.unlink(missing_ok=True)
-                raise requests.ConnectionError("range refused")
-            reply.raise_for_status()
-            resumed = reply.status_code == 206
-            if resumed:
-                _update(digest, part)
-                progress(held)
-            _write(reply, part, "ab" if resumed else "wb", digest, progress)
-    else:
-        _update(digest, part)
-        progress(held)
-    _verify(pin, part, digest, progress)
+class _Wrong(Failed):
+    """The place gave another file."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, gone=True)
 
 
-def _write(reply, part, mode, digest, progress) -> None:
-    with part.open(mode) as out:
-        for chunk in reply.iter_content(NETWORK_CHUNK):
-            out.write(chunk)
-            digest.update(chunk)
-            progress(len(chunk))
+def _extent(reply: requests.Response) -> tuple[int, int | None]:
+    """Where a reply's body starts in the file, and the file's size if it is told.
 
-
-def _copy(pin: Pin, source: Path, part: Path, progress) -> None:
-    if not source.is_file():
-        raise _Failed("no such file")
-    if (size := source.stat().st_size) != pin.size:
-        raise _Failed(f"wrong content: {size} bytes")
-    digest = hashlib.sha256()
-    with source.open("rb") as data, part.open("wb") as out:
-        while chunk := data.read(CHUNK):
-            out.write(chunk)
-            digest.update(chunk)
-            progress(len(chunk))
-    _verify(pin, part, digest, progress)
-
-
-def _verify(pin: Pin, part: Path, digest, progress) -> None:
-    """Keep a short part for the next attempt; drop a wrong one."""
-    size = part.stat().st_size
-    if size < pin.size:
-        progress(-size)
-        raise requests.ConnectionError(f"cut after {size} of {pin.size} bytes")
-    if size != pin.size or digest.hexdigest() != pin.sha256:
-        part.unlink()
-        progress(-size)
-        raise _Failed(f"wrong content: sha256 {digest.hexdigest()}, {size} bytes")
-
-
-def _update(digest, file: Path) -> None:
-    with file.open("rb") as data:
-        while chunk := data.read(CHUNK):
-            digest.update(chunk)
+    A partial reply must say which part it is (RFC 9110, 15.3.7): one that does not is
+    given as -1.
+    """
+    if reply.status_code == 206:
+        found = re.match(r"bytes (\d+)-\d+/(\d+|\*)", reply.headers.get("Content-Range", ""))
+        if not found:
+            return -1, None
+        return int(found[1]), None if found[2] == "*" else int(found[2])
+    length = reply.headers.get("Content-Length", "")
+    encoded = reply.headers.get("Content-Encoding", "identity") != "identity"
+    return 0, int(length) if length.isdigit() and not encoded else None
 
 
 def _digest(file: Path) -> str:
     digest = hashlib.sha256()
-    _update(digest, file)
+    with file.open("rb") as data:
+        while chunk := data.read(CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
-
-
-def _retry_after(reply: requests.Response) -> float | None:
-    """Retry-After in seconds (RFC 9110, 10.2.3), None where absent or unreadable."""
-    value = reply.headers.get("Retry-After", "")
-    if value.isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
-
-
-def redacted(place: str) -> str:
-    """A URL without user name and password."""
-    parts = urlsplit(place)
-    if not parts.username and not parts.password:
-        return place
-    host = parts.hostname or ""
-    return parts._replace(netloc=f"{host}:{parts.port}" if parts.port else host).geturl()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
@@ -10,8 +11,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import requests
 
 from apertus_image.errors import UserError
+from apertus_image.fetch.web import TIMEOUT, Down, Failed, insist, redacted
 
-__all__ = ["IndexFile", "find", "project_files"]
+__all__ = ["IndexFile", "find", "page", "project_files"]
 
 JSON = "application/vnd.pypi.simple.v1+json"
 ACCEPT = f"{JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"
@@ -39,7 +41,10 @@ class IndexFile:
 
 
 def project_files(
-    session: requests.Session, indexes: Iterable[str], project: str
+    session: requests.Session,
+    indexes: Iterable[str],
+    project: str,
+    wait: Callable[[float], None] = time.sleep,
 ) -> list[IndexFile]:
     """The files of a project from the first index that has it.
 
@@ -48,14 +53,10 @@ def project_files(
     """
     failures = []
     for index in indexes:
-        url = f"{index}/{project}/"
         try:
-            reply = session.get(url, headers={"Accept": ACCEPT}, timeout=60)
-            if reply.ok:
-                return list(_parse(reply))
-            failures.append(f"{index}: HTTP {reply.status_code}")
-        except requests.RequestException as error:
-            failures.append(f"{index}: {type(error).__name__}")
+            return page(session, f"{index}/{project}/", wait)
+        except Failed as failure:
+            failures.append(f"{redacted(index)}: {failure}")
     raise UserError(
         "no index has a project",
         where=project, got="\n            ".join(failures) or "no index configured",
@@ -63,16 +64,59 @@ def project_files(
     )
 
 
+def page(
+    session: requests.Session,
+    url: str,
+    wait: Callable[[float], None] = time.sleep,
+    down: Down | None = None,
+) -> list[IndexFile]:
+    """The files that one page names: a project's on an index, or a page of links.
+
+    Raises:
+        Failed: it cannot be had or read.
+    """
+
+    def ask() -> requests.Response:
+        reply = session.get(url, headers={"Accept": ACCEPT}, timeout=TIMEOUT)
+        reply.raise_for_status()
+        return reply
+
+    reply = insist(ask, url, wait=wait, down=down)
+    try:
+        return list(_parse(reply))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Failed("not an index page", gone=True) from error
+
+
 def find(
-    session: requests.Session, indexes: Iterable[str], project: str, name: str
-) -> Iterator[str]:
-    """URLs of one file, index by index; nothing where no index has it."""
-    for index in indexes:
+    session: requests.Session,
+    pages: Iterable[str],
+    name: str,
+    sha256: str,
+    wait: Callable[[float], None] = time.sleep,
+    down: Down | None = None,
+) -> Iterator[str | Failed]:
+    """Where pages say that one file is, page by page; a Failed for each that does not.
+
+    Args:
+        pages: URLs of a project on indexes, or of pages of links.
+        name: the file's.
+        sha256: a file of that name with another hash is not it; it need not be fetched.
+    """
+    for url in pages:
         try:
-            files = project_files(session, [index], project)
-        except UserError:
+            files = [file for file in page(session, url, wait, down) if file.name == name]
+        except Failed as failure:
+            failure.place = url
+            yield failure
             continue
-        yield from (file.url for file in files if file.name == name)
+        if not files:
+            yield Failed("does not name the file", url, gone=True)
+        for file in files:
+            if file.sha256 in (None, sha256):
+                yield file.url
+            else:
+                yield Failed(f"wrong content: sha256 {file.sha256}", file.url, gone=True)
 
 
 def _parse(reply: requests.Response) -> Iterator[IndexFile]:

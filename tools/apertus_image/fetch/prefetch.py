@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import shutil
-import tempfile
+import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-from urllib.parse import quote
 
-import requests
 from packaging.metadata import parse_email
 from packaging.utils import canonicalize_name, canonicalize_version
 
 from apertus_image.errors import UserError
-from apertus_image.fetch import bootstrap, index, sources
-from apertus_image.fetch.download import download
+from apertus_image.fetch import bootstrap
+from apertus_image.fetch.download import DiskFull, Unavailable, download
+from apertus_image.fetch.places import Places
+from apertus_image.fetch.places import of_package as places
 from apertus_image.fetch.plan import Bootstrap, Input
+from apertus_image.fetch.web import Down
 from apertus_image.pins.names import store_name
+from apertus_image.store.paths import STORE
 from apertus_image.store.store import Store
 
-__all__ = ["Result", "check_wheel", "places", "prefetch"]
+__all__ = ["Result", "check_wheel", "missing", "places", "prefetch"]
 
+TOLD = 5  # failures told in full
+FORGOTTEN = 14 * 24 * 3600.0  # seconds after which a part is nobody's any more
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,17 @@ class Result:
     bytes: int
 
 
+class _Stopped(Exception):
+    """Another download's fault, or the user, ended the run; the part is kept."""
+
+
+def missing(wanted: list[Input], boot: Bootstrap, store: Store) -> list[Input]:
+    """The files that the store lacks; what it holds is not read."""
+    valid = store.valid([each.store_path for each in wanted] + [boot.store_path])
+    found = [each for each in wanted if each.store_path not in valid]
+    return found + (list(boot.debs) if boot.store_path not in valid else [])
+
+
 def prefetch(
     wanted: list[Input],
     boot: Bootstrap,
@@ -44,122 +61,155 @@ def prefetch(
     *,
     jobs: int = 8,
     progress: Callable[[int, int], Callable[[int], None]] = lambda _n, _b: lambda _c: None,
+    waiting: Callable[[], None] = lambda: None,
 ) -> Result:
     """Bring what the store lacks; what it holds is not read again.
 
     Args:
-        cache: directory for parts and for files on their way into the store.
+        cache: directory for parts and for files on their way into the store; one run at
+            a time has it, another waits.
         jobs: downloads at a time.
         progress: given the number and bytes of missing inputs, gives what each chunk
             is told to.
+        waiting: called if another run has the cache, before waiting for it.
 
     Raises:
         UserError: listing every input that cannot be had. Those that could are in the
             store by then, and are not asked for again.
     """
-    valid = store.valid([each.store_path for each in wanted] + [boot.store_path])
-    missing = [each for each in wanted if each.store_path not in valid]
-    if boot.store_path not in valid:
-        missing += boot.debs
-    total = sum(each.pin.size for each in missing)
-    told = progress(len(missing), total)
-    if missing and shutil.disk_usage(_existing(cache)).free < 2 * total:
-        raise UserError("not enough room for the inputs", where=cache,
-                        expected=f"{2 * total} bytes (each is held twice on its way in)",
-                        got=f"{shutil.disk_usage(_existing(cache)).free} bytes",
-                        next_step="make room, or set XDG_CACHE_HOME to a larger disk")
-    with requests.Session() as session, ThreadPoolExecutor(jobs) as pool:
-        session.verify = sources.ca_bundle() or True
-        session.mount("https://", requests.adapters.HTTPAdapter(pool_maxsize=jobs))
-        session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=jobs))
-        places_of = _Places(session)
-        futures = {
-            pool.submit(_bring, session, each, places_of, store, cache, told): each
-            for each in sorted(missing, key=lambda each: -each.pin.size)
-            if each not in boot.debs
-        }
-        failures = []
-        if boot.store_path not in valid:
-            try:
-                debs = [(deb.name, download(session, deb.pin, places_of(deb), cache, told))
-                        for deb in boot.debs]
-                bootstrap.add(debs, boot.system, boot.sha256, store)
-            except UserError as failure:
-                failures.append(failure)
-        for future in as_completed(futures):
-            try:
-                future.result()
-            except UserError as failure:
-                failures.append(failure)
-    _report(failures, [each for each in missing if each.kind == "deb"])
-    shutil.rmtree(cache, ignore_errors=True)
-    return Result(len(wanted) + 1 - len(missing), len(missing), total)
+    if not missing(wanted, boot, store):
+        return Result(len(wanted) + 1, 0, 0)
+    with _alone(cache, waiting):
+        needed = missing(wanted, boot, store)
+        total = sum(each.pin.size for each in needed)
+        _room(cache, store, needed, jobs)
+        told = progress(len(needed), total)
+        failures = _Run(store, cache, jobs, told).bring(needed, boot)
+        _forget_old(cache)
+    _report(failures)
+    return Result(len(wanted) + 1 - len(needed), len(needed), total)
 
 
-def _report(failures: list[UserError], debs: list[Input]) -> None:
+class _Run:
+    """Downloads of one run, which end together."""
+
+    def __init__(
+        self, store: Store, cache: Path, jobs: int, told: Callable[[int], None]
+    ) -> None:
+        self._store, self._cache, self._jobs, self._told = store, cache, jobs, told
+        self._stop = threading.Event()
+        self._down = Down()
+
+    def bring(self, needed: list[Input], boot: Bootstrap) -> list[UserError]:
+        """Bring all; give the failures that do not end the run."""
+        self._places = Places(self._jobs, self._wait, self._down)
+        failures: list[UserError] = []
+        pool = ThreadPoolExecutor(self._jobs)
+        try:
+            futures = []
+            debs = [each for each in needed if each in boot.debs]
+            if debs:
+                futures.append(pool.submit(self._bootstrap, boot))
+            # The largest first: the last to end are small then.
+            for each in sorted(needed, key=lambda each: -each.pin.size):
+                if each not in debs:
+                    futures.append(pool.submit(self._input, each))
+            for future in as_completed(futures):
+                try:
+                    future.result()
+                except DiskFull:
+                    raise
+                except UserError as failure:
+                    failures.append(failure)
+        finally:
+            # Ctrl-C too ends here: what has not begun does not, what has stops.
+            self._stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            self._places.close()
+        return failures
+
+    def _input(self, each: Input) -> None:
+        try:
+            file = self._file(each)
+        except Unavailable as failure:
+            self._substitute(failure, each.store_path)
+            return
+        if each.kind == "wheel":
+            try:
+                check_wheel(file, each.name, each.version)
+            except UserError:
+                shutil.rmtree(file.parent)
+                raise
+        with _full(file, each.pin.size):
+            added = self._store.add_file(file)
+        shutil.rmtree(file.parent)
+        if added != each.store_path:
+            raise UserError("the store put an input elsewhere", where=each.pin.file,
+                            expected=each.store_path, got=added)
+
+    def _bootstrap(self, boot: Bootstrap) -> None:
+        try:
+            debs = [(each.name, self._file(each)) for each in boot.debs]
+        except Unavailable as failure:
+            self._substitute(failure, boot.store_path)
+            return
+        with _full(self._cache, sum(each.pin.size for each in boot.debs)):
+            bootstrap.add(debs, boot.system, boot.sha256, self._store)
+        for _, file in debs:
+            shutil.rmtree(file.parent)
+
+    def _file(self, each: Input) -> Path:
+        """An input's file in the cache, under its store name."""
+        return download(
+            self._places.session(each), each.pin, self._places(each),
+            self._cache / each.pin.sha256, self._chunk, self._wait,
+            down=self._down, name=store_name(each.pin.file),
+        )
+
+    def _substitute(self, failure: Unavailable, path: str) -> None:
+        """Take a path from a Nix cache of the user's, the last place there is."""
+        if not self._store.substitute(path):
+            raise failure
+        self._chunk(failure.pin.size)
+
+    def _chunk(self, count: int) -> None:
+        self._told(count)
+        if self._stop.is_set():
+            raise _Stopped
+
+    def _wait(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise _Stopped
+
+
+def _report(failures: list[UserError]) -> None:
     """All failures in one error; gone Debian packages have a remedy of their own."""
     if not failures:
         return
-    body = "\n".join(str(failure) for failure in failures)
-    gone = [deb.name for deb in debs if any(f.where == deb.pin.file for f in failures)]
-    raise UserError(
-        f"{len(failures)} inputs could not be brought\n{body}",
-        next_step=(
-            f"if mirrors have dropped {', '.join(gone)} since the lock, re-pin those alone: "
-            "tools/lock debian --gone" if gone else "run the same command again: it resumes"
-        ),
-    )
+    failures = sorted(failures, key=lambda failure: str(failure.where))
+    lines = [str(_without_advice(failure)) for failure in failures[:TOLD]]
+    if rest := failures[TOLD:]:
+        lines.append(f"and {len(rest)} more: " + ", ".join(str(each.where) for each in rest))
+    absent = [each for each in failures if isinstance(each, Unavailable)]
+    gone = [each.pin.file.partition("_")[0] for each in absent
+            if each.gone and each.pin.file.endswith(".deb")]
+    if gone:
+        advice = (f"if mirrors have dropped {', '.join(gone)} since the lock, re-pin those alone: "
+                  "tools/lock debian --gone")
+    elif absent and not any(each.gone for each in absent):
+        advice = "nothing answers: check the network, then run the same command again: it resumes"
+    else:
+        advice = "see docs/recovery.md; the same command goes on with what is missing"
+    count = f"{len(failures)} inputs" if len(failures) > 1 else "an input"
+    raise UserError(f"{count} could not be brought\n" + "\n".join(lines), next_step=advice)
 
 
-class _Places:
-    """The places to ask for an input, asked of the machine once."""
-
-    def __init__(self, session: requests.Session) -> None:
-        self._session = session
-        self._indexes = sources.wheel_indexes()
-        self._mirrors = sources.debian_mirrors()
-        self._snapshots = sources.debian_snapshots()
-
-    def __call__(self, each: Input) -> Iterator[str]:
-        if each.kind == "wheel":
-            for url in self._indexes:
-                folder = Path(url.removeprefix("file://"))
-                if folder.is_dir():
-                    yield str(folder / each.pin.file)
-                else:
-                    yield from index.find(self._session, [url], canonicalize_name(each.name),
-                                          each.pin.file)
-        else:
-            yield from places(each, self._mirrors, self._snapshots)
-
-
-def places(each: Input, mirrors: list[str], snapshots: list[str]) -> Iterator[str]:
-    """Where a Debian package may be: mirrors and folders, then snapshots of the lock's date."""
-    for mirror in mirrors:
-        folder = Path(mirror.removeprefix("file://"))
-        if folder.is_dir():
-            yield str(folder / each.pool)
-            yield str(folder / each.pin.file)
-        else:
-            yield f"{mirror}/{quote(each.pool)}"
-    for snapshot in snapshots:
-        # The archive holds a state per run; the lock's date is after the release's first.
-        stamp = parsedate_to_datetime(each.lock_date).strftime("%Y%m%dT%H%M%SZ")
-        yield f"{snapshot}/{stamp}/{quote(each.pool)}"
-
-
-def _bring(session, each: Input, places_of, store: Store, cache: Path, told) -> None:
-    file = download(session, each.pin, places_of(each), cache, told)
-    if each.kind == "wheel":
-        check_wheel(file, each.name, each.version)
-    # The store takes a file under its own name, so it is given the legal one first.
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
-        named = Path(folder, store_name(each.pin.file))
-        file.rename(named)
-        added = store.add_file(named)
-    if added != each.store_path:
-        raise UserError("the store put an input elsewhere", where=each.pin.file,
-                        expected=each.store_path, got=added)
+def _without_advice(failure: UserError) -> UserError:
+    """A failure without its next step, if that is told once for all."""
+    if not isinstance(failure, Unavailable):
+        return failure
+    return UserError(failure.what, where=failure.where, expected=failure.expected,
+                     got=failure.got)
 
 
 def check_wheel(file: Path, name: str, version: str) -> None:
@@ -183,6 +233,66 @@ def check_wheel(file: Path, name: str, version: str) -> None:
             expected=f"{name} {version}", got=f"{metadata.get('name')} {metadata.get('version')}",
             next_step="tools/lock wheels",
         )
+
+
+# -- the disk -------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _alone(cache: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Have the cache for this run: two runs would write into one another's parts."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = cache.with_name(f"{cache.name}.lock").open("w")
+    except OSError as error:
+        raise UserError("the download cache cannot be written", where=cache, got=error.strerror,
+                        next_step="set XDG_CACHE_HOME to a directory of yours") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _room(cache: Path, store: Store, needed: list[Input], jobs: int) -> None:
+    """Refuse to begin what cannot end.
+
+    A file lies in the cache until it is in the store; of all, `jobs` are on their way.
+    """
+    sizes = sorted((each.pin.size for each in needed), reverse=True)
+    demands: dict[int, tuple[Path, int]] = {}
+    for path, size in ((cache, sum(sizes[:jobs])), (store.physical(STORE), sum(sizes))):
+        folder = _existing(path)
+        _, before = demands.get(folder.stat().st_dev, (folder, 0))
+        demands[folder.stat().st_dev] = (folder, before + size)
+    for folder, size in demands.values():
+        if (free := shutil.disk_usage(folder).free) < size:
+            raise UserError("not enough room for the inputs", where=folder,
+                            expected=f"{size} bytes", got=f"{free} bytes free",
+                            next_step="make room, or set XDG_CACHE_HOME, or --store, to a "
+                            "larger disk")
+
+
+@contextlib.contextmanager
+def _full(place: Path, size: int) -> Iterator[None]:
+    """Tell a full disk that Nix meets as the downloads do, so that it ends the run."""
+    try:
+        yield
+    except UserError as failure:
+        if "No space left on device" in str(failure.got):
+            raise DiskFull(place, size) from failure
+        raise
+
+
+def _forget_old(cache: Path) -> None:
+    """Drop parts of files that no lock has asked for in a long time, and an empty cache."""
+    for folder in cache.iterdir():
+        if time.time() - folder.stat().st_mtime > FORGOTTEN:
+            shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        cache.rmdir()
 
 
 def _existing(path: Path) -> Path:

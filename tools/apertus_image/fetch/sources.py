@@ -3,7 +3,7 @@
 No registry's host name is written in this project (design decision 4). An APERTUS_*
 variable, space separated, replaces what the machine says:
 
-    APERTUS_PYPI_INDEX        simple indexes (PEP 503, PEP 691)
+    APERTUS_PYPI_INDEX        simple indexes (PEP 503, PEP 691), or folders of wheels
     APERTUS_DEBIAN_MIRRORS    mirrors (…/debian), or folders holding pool/ or the files
     APERTUS_DEBIAN_SNAPSHOT   snapshot archives (…/archive/debian), asked with the lock's date
     APERTUS_GOPROXY           as go's GOPROXY
@@ -12,14 +12,20 @@ variable, space separated, replaces what the machine says:
 
 from __future__ import annotations
 
+import ast
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["ca_bundle", "debian_mirrors", "debian_snapshots", "go_proxy", "wheel_indexes"]
+__all__ = [
+    "apt_proxies", "ca_bundle", "debian_mirrors", "debian_snapshots", "find_links", "folder_of",
+    "go_proxy", "wheel_indexes",
+]
 
 APT = Path("/etc/apt")
 
@@ -28,30 +34,72 @@ def _variable(name: str) -> list[str]:
     return [item.rstrip("/") for item in os.environ.get(name, "").split()]
 
 
+def folder_of(place: str) -> Path | None:
+    """The folder that a place is, None for a URL."""
+    if place.startswith("file:"):
+        # apt writes file:/path, others file:///path.
+        return Path(re.sub(r"^file:(//)?", "", place))
+    return None if re.match(r"[a-z][a-z0-9+.-]*://", place) else Path(place)
+
+
+# -- pip ------------------------------------------------------------------------------
+
+
 def wheel_indexes() -> list[str]:
     """Simple indexes, first choice first: the variable, else pip's configuration."""
     if given := _variable("APERTUS_PYPI_INDEX"):
         return given
-    found: list[str] = []
-    for key in ("global.index-url", "global.extra-index-url"):
-        variable = "PIP_" + key.split(".")[1].upper().replace("-", "_")
-        text = os.environ.get(variable) or _pip("config", "get", key)
-        found += text.split()
-        if key == "global.index-url" and not found:
-            found += _pip_default()
-    return [url.rstrip("/") for url in found]
+    if _pip_setting("no-index").lower() in ("1", "true", "yes", "on"):
+        return []
+    first = _pip_setting("index-url").split() or _pip_default()
+    return [url.rstrip("/") for url in first + _pip_setting("extra-index-url").split()]
 
 
-def _pip(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pip", *arguments]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+def find_links() -> list[str]:
+    """Folders of wheels and pages of links, from pip's configuration; it has few as a rule."""
+    if _variable("APERTUS_PYPI_INDEX"):
+        return []
+    return _pip_setting("find-links").split()
+
+
+def _pip_setting(key: str) -> str:
+    """What `pip install` on this machine would use for an option, empty if unset."""
+    settings = _pip_settings()
+    found = (settings.get(f"{section}.{key}", "") for section in (":env:", "install", "global"))
+    return next((value for value in found if value), "")
+
+
+@functools.cache
+def _pip_settings() -> dict[str, str]:
+    """All that pip is set to, by files and variables, in pip's own words."""
+    settings = {}
+    for line in _python("-m", "pip", "config", "list").splitlines():
+        key, _, value = line.partition("=")
+        try:
+            settings[key] = str(ast.literal_eval(value))
+        except (ValueError, SyntaxError):
+            continue
+    return settings
 
 
 def _pip_default() -> list[str]:
     """What pip uses when nothing is configured, asked from pip itself."""
-    code = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    return result.stdout.split()
+    return _python("-c", "from pip._internal.models.index import PyPI; "
+                         "print(PyPI.simple_url)").split()
+
+
+def _python(*arguments: str) -> str:
+    """Output of a Python that has pip: this one, else the machine's."""
+    for program in dict.fromkeys([sys.executable, shutil.which("python3")]):
+        if not program:
+            continue
+        result = subprocess.run([program, *arguments], capture_output=True, text=True)
+        if result.returncode == 0:
+            return result.stdout
+    return ""
+
+
+# -- apt ------------------------------------------------------------------------------
 
 
 def debian_mirrors(apt: Path = APT) -> list[str]:
@@ -64,16 +112,60 @@ def debian_mirrors(apt: Path = APT) -> list[str]:
             continue
         text = file.read_text(errors="replace")
         if file.suffix == ".sources":
-            for line in re.findall(r"(?mi)^URIs:(.*(?:\n[ \t]+\S.*)*)", text):
-                found += line.split()
+            found += _deb822(text)
         elif file.suffix == ".list":
             found += re.findall(r"(?m)^\s*deb\s+(?:\[[^\]]*\]\s*)?(\S+)", text)
-    return list(dict.fromkeys(uri.rstrip("/") for uri in found))
+    mirrors = (mirror for uri in found for mirror in _resolved(uri))
+    return list(dict.fromkeys(mirror.rstrip("/") for mirror in mirrors))
+
+
+def _deb822(text: str) -> Iterator[str]:
+    """URIs of binary packages in a .sources file (sources.list(5), "DEB822-STYLE FORMAT")."""
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    for stanza in re.split(r"\n[ \t]*\n", "\n".join(lines)):
+        fields = {
+            name.lower(): value.split()
+            for name, value in re.findall(r"(?m)^([\w-]+):(.*(?:\n[ \t]+.*)*)", stanza)
+        }
+        if fields.get("enabled", ["yes"])[0].lower() in ("no", "false", "0", "off", "without"):
+            continue
+        if "deb" in fields.get("types", []):
+            yield from fields.get("uris", [])
+
+
+def _resolved(uri: str) -> Iterator[str]:
+    """What an apt URI means here: itself, the mirrors of a list on this machine, or nothing.
+
+    Cloud images of Debian name their mirrors by `mirror+file:` (apt-transport-mirror(1)).
+    """
+    if uri.startswith("mirror+file:"):
+        listed = folder_of(uri.removeprefix("mirror+"))
+        if listed and listed.is_file():
+            yield from re.findall(r"(?m)^\s*([^\s#]\S*)", listed.read_text(errors="replace"))
+    elif uri.startswith(("http://", "https://", "file:")):
+        yield uri
+    elif uri.startswith("copy:"):
+        yield uri.replace("copy:", "file:", 1)
 
 
 def debian_snapshots() -> list[str]:
     """Snapshot archives, from the variable alone; a lock's date makes them whole."""
     return _variable("APERTUS_DEBIAN_SNAPSHOT")
+
+
+def apt_proxies() -> dict[str, str]:
+    """Proxies that apt asks its mirrors through, as requests wants them: scheme -> URL."""
+    if not (program := shutil.which("apt-config")):
+        return {}
+    text = subprocess.run([program, "dump"], capture_output=True, text=True).stdout
+    found = re.findall(r'(?mi)^Acquire::(https?)::Proxy(?:::([^\s:]+))? "([^"]+)";', text)
+    return {
+        scheme.lower() + (f"://{host}" if host else ""): "" if url.upper() == "DIRECT" else url
+        for scheme, host, url in found
+    }
+
+
+# -- go, certificates -----------------------------------------------------------------
 
 
 def go_proxy() -> str | None:
@@ -92,5 +184,7 @@ def ca_bundle() -> str | None:
         value = os.environ.get(name)
         if value and Path(value).is_file():
             return value
-    system = Path("/etc/ssl/certs/ca-certificates.crt")
-    return str(system) if system.is_file() else None
+    for file in (_pip_setting("cert"), "/etc/ssl/certs/ca-certificates.crt"):
+        if file and Path(file).is_file():
+            return file
+    return None

@@ -79,6 +79,17 @@ class Store:
         """Add a folder under its own name as a recursive fixed output; give its path."""
         return self._run("nix-store", "--add-fixed", "--recursive", "sha256", str(folder)).strip()
 
+    def substitute(self, path: str) -> bool:
+        """Take a path from the Nix caches of APERTUS_SUBSTITUTERS; whether it is there then.
+
+        A fixed output needs no signature: Nix checks what comes against the path itself.
+        """
+        if not self.settings()["substituters"]:
+            return False
+        command = ["nix-store", *self.nix_args(), "--realise", path]
+        result = subprocess.run(command, capture_output=True, text=True)
+        return result.returncode == 0 and self.valid([path]) == {path}
+
     def _run(self, *command: str) -> str:
         try:
             result = subprocess.run(
@@ -87,9 +98,12 @@ class Store:
         except FileNotFoundError as error:
             raise UserError("Nix is not installed", next_step="tools/build --setup") from error
         if result.returncode:
+            said = result.stderr.strip()
             raise UserError(
                 "Nix refused", where=" ".join(command[:2]),
-                got=result.stderr.strip()[-2000:] or f"exit code {result.returncode}",
-                next_step="see docs/recovery.md",
+                got=said[-2000:] or f"exit code {result.returncode}",
+                # Trap 11: a user without a daemon on a /nix that root owns.
+                next_step="keep a store of your own: --store DIR, or APERTUS_STORE"
+                if "Permission denied" in said and not self.root else "see docs/recovery.md",
             )
         return result.stdout
