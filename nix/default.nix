@@ -61,8 +61,12 @@ let
       inherit ((selections machine).${name}) selection;
       pinned = map (pin: pin.path)
         (selection.debian ++ selection.wheels ++ pins.toolchain.${native.debian});
-      # Where nix2container is the maker: its source, and the program made of it.
-      own = if source ? nix2container-bin then [ "${nix2container}" source.nix2container-bin ] else [ ];
+      # Where nix2container is the maker: its source, its program, and what that is made by.
+      own =
+        if source ? nix2container-bin
+        then [ "${nix2container}" source.nix2container-bin source.nix2container-bin.goModules world.go ]
+          ++ map (pin: pin.path) pins.toolchainGo.${native.debian}
+        else [ ];
     in
     world.pkgs.writeText "inputs-${name}-${machine.name}"
       (lib.concatStringsSep "\n" (map (path: "${path}") (pinned ++ own ++ [ world.bootstrap ])) + "\n");
