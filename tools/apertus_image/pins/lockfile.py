@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from apertus_image.errors import UserError, raise_all
 from apertus_image.pins import requirements
+from apertus_image.pins.shape import faults
 
-__all__ = ["FORMAT", "check", "dumps", "load", "read", "stale", "write"]
+__all__ = ["FORMAT", "dumps", "load", "read", "stale", "write"]
 
 FORMAT = 1
-SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def dumps(lock: dict[str, Any]) -> str:
@@ -61,7 +60,8 @@ def read(file: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise UserError(
-            "a lock is not JSON", where=file, got=error, next_step=f"git checkout {file.name}"
+            "a lock is not JSON", where=file, got=error,
+            next_step=f"git checkout {file.name}, or tools/lock {kind}",
         ) from error
     found = lock.get("format") if isinstance(lock, dict) else None
     if found != FORMAT:
@@ -79,35 +79,13 @@ def load(file: Path) -> dict[str, Any]:
         UserError: naming every fault found.
     """
     lock = read(file)
-    raise_all([*check(lock, file), *stale(lock, file)], f"{file.name} has {{n}} faults")
+    found = list(faults(lock, file)) or list(stale(lock, file))
+    raise_all(found, f"{file.name} has {{n}} faults")
     return lock
 
 
-def check(lock: dict[str, Any], file: Path) -> Iterator[UserError]:
-    """Entries that cannot be true: malformed hashes, sizes, or a name pinned twice."""
-    for section, entries in lock.items():
-        if not isinstance(entries, list):
-            continue
-        seen: set[str] = set()
-        for entry in entries:
-            place = f"{file.name}, {section}, {entry.get('name')}"
-            digest = entry.get("sha256")
-            if not isinstance(digest, str) or not SHA256.fullmatch(digest):
-                yield UserError("a pin's hash is malformed", where=place,
-                                expected="64 hexadecimal digits", got=digest,
-                                next_step=f"git checkout {file.name}")
-            if not isinstance(entry.get("size"), int) or entry["size"] <= 0:
-                yield UserError("a pin's size is malformed", where=place,
-                                expected="a number of bytes", got=entry.get("size"),
-                                next_step=f"git checkout {file.name}")
-            if entry.get("name") in seen:
-                yield UserError("a name is pinned twice", where=place,
-                                next_step=f"tools/lock {file.stem}")
-            seen.add(entry.get("name"))
-
-
 def stale(lock: dict[str, Any], file: Path) -> Iterator[UserError]:
-    """Requirement files that changed after the lock was made from them (case 48)."""
+    """Requirement files that changed after a whole lock was made from them (case 48)."""
     for name, locked in lock.get("requirements", {}).items():
         current = requirements.sha256(file.parent / name)
         if current != locked:

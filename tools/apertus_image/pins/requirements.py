@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 from apertus_image.errors import UserError
 
 __all__ = ["lines", "normalised", "sha256"]
 
+BLANKS = " \t\n\r\v\f"
+
 
 def lines(file: Path) -> list[str]:
     """The requirements of a file: comments, blanks and line endings taken away.
 
     Raises:
-        UserError: the file is missing.
+        UserError: the file is missing, or not UTF-8.
     """
     try:
         text = file.read_bytes().decode()
@@ -22,7 +25,13 @@ def lines(file: Path) -> list[str]:
         raise UserError(
             "a requirements file is missing", where=file, next_step=f"git checkout {file.name}"
         ) from error
-    stripped = (line.split("#", 1)[0].strip() for line in text.splitlines())
+    except UnicodeDecodeError as error:
+        raise UserError(
+            "a requirements file is not UTF-8 text", where=file, got=error,
+            next_step="save it as UTF-8",
+        ) from error
+    # The same lines and blanks as in nix/pins/default.nix: str.splitlines knows more of both.
+    stripped = (line.split("#", 1)[0].strip(BLANKS) for line in re.split(r"\r?\n", text))
     return [line for line in stripped if line]
 
 
