@@ -123,7 +123,8 @@ let
   debian = kind:
     let
       lock = read kind;
-      pin = entry: entry // { pool = entry.path; path = deb lock.date entry; };
+      # Pinned anew by `tools/lock debian --gone`, an entry is of another release than the lock.
+      pin = entry: entry // { pool = entry.path; path = deb (entry.date or lock.date) entry; };
     in
     lib.mapAttrs (_: map pin) { inherit (lock) amd64 arm64; };
 in

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from apertus_image.errors import UserError
-from apertus_image.fetch.plan import inputs_of
-from apertus_image.resolve.compare import differences
-from apertus_image.resolve.cuda import toolkit_version
-from apertus_image.resolve.gone import gone, replaced
-from apertus_image.resolve.platform import best_wheel, glibc_problem
+from apertus_image.resolve.platform import GLIBC, PYTHON, best_wheel, glibc_problem
 
-LOCK = json.loads((Path(__file__).parents[2] / "nix/pins/wheels.json").read_text())
+PINS = Path(__file__).parents[2] / "nix/pins"
 
 
 def test_the_best_of_several():
@@ -48,58 +45,16 @@ def test_no_wheel_at_all():
         best_wheel([], "x86_64")
 
 
-def test_mixed_cuda_is_refused():  # trap 1
-    pins = [{"name": "nvidia-cuda-runtime", "version": "13.0.96"},
-            {"name": "nvidia-cuda-nvcc", "version": "13.2.86"},
-            {"name": "nvidia-cublas", "version": "13.5.1"}]
-    with pytest.raises(UserError) as error:
-        toolkit_version(pins)
-    assert "nvidia-cuda-nvcc 13.2.86" in str(error.value) and "13.0" in str(error.value)
-    assert toolkit_version(pins[:1]) == "13.0"
-    assert toolkit_version([]) is None
+@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
+def test_glibc_and_python_are_the_pinned_userlands(architecture):  # case 40
+    pins = json.loads((PINS / "userland.json").read_text())[architecture]
+    versions = {pin["name"]: pin["version"] for pin in pins}
+    assert re.match(r"(\d+)\.(\d+)", versions["libc6"]).groups() == tuple(map(str, GLIBC))
+    assert f"python{PYTHON[0]}.{PYTHON[1]}" in versions
 
 
-def test_the_lock_has_one_cuda_and_records_the_downgrade():  # trap 1
-    for machine in ("x86_64", "aarch64"):
-        assert toolkit_version(LOCK[machine]) == LOCK["cuda"] == "13.0"
-        assert {p["name"]: p["version"] for p in LOCK[machine]}["cuda-tile"] == "1.1.0"
-
-
-def test_a_comparison_names_what_moved():
-    old = {"date": "1", "x": [{"name": "a", "version": "1", "sha256": "a" * 64},
-                              {"name": "b", "version": "1", "sha256": "b" * 64},
-                              {"name": "c", "version": "1", "sha256": "c" * 64}]}
-    new = {"date": "2", "x": [{"name": "a", "version": "2", "sha256": "d" * 64},
-                              {"name": "c", "version": "1", "sha256": "e" * 64},
-                              {"name": "n", "version": "1", "sha256": "f" * 64}]}
-    assert differences(old, new) == [
-        "date: 1 -> 2", "x:   a 1 -> 2", "x: - b 1",
-        "x: ! c 1: other bytes, sha256 cccccccccccc -> eeeeeeeeeeee", "x: + n 1"]
-    assert differences(old, old) == []
-
-
-class Session:
-    """Answers HEAD for the packages that a mirror still has."""
-
-    def __init__(self, *present):
-        self.present = present
-
-    def head(self, url, **_):
-        class Reply:
-            ok = any(name in url for name in self.present)
-
-        return Reply
-
-
-def test_gone_packages_alone_are_pinned_anew():
-    def pin(name, version):
-        return {"name": name, "version": version, "architecture": "amd64",
-                "path": f"pool/main/{name}_{version}.deb", "sha256": "0" * 64, "size": 5}
-
-    lock = {"date": "Sat, 21 Nov 2026 09:15:44 UTC", "amd64": [pin("a", "1"), pin("b", "1")]}
-    lost = gone(Session("b_1.deb"), inputs_of(lock, "amd64"), ["http://127.0.0.1/debian"], [])
-    assert lost == {"a"}
-    fresh = {"amd64": [pin("a", "2"), pin("b", "2")]}
-    new = replaced(lock, {"amd64": lost}, lambda: fresh)
-    assert differences(lock, new) == ["amd64:   a 1 -> 2"]
-    assert replaced(lock, {"amd64": set()}, lambda: pytest.fail("resolved")) is lock
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_every_pinned_wheel_fits(machine):  # case 40
+    for pin in json.loads((PINS / "wheels.json").read_text())[machine]:
+        assert best_wheel([pin["file"]], machine) == pin["file"]
+        assert glibc_problem(pin["file"], machine) is None

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-import requests
 
+from apertus_image.build import maker
 from apertus_image.commands.project import PINS, PROJECT, setup_option, store_option
-from apertus_image.errors import UserError
-from apertus_image.fetch import bootstrap, plan, sources
-from apertus_image.fetch.download import download
-from apertus_image.fetch.prefetch import places
+from apertus_image.errors import UserError, raise_all
+from apertus_image.fetch import plan, sources
 from apertus_image.patch.lock import folders, relock
 from apertus_image.pins import lockfile
-from apertus_image.resolve import apt, gone, wheels
+from apertus_image.pins.shape import faults
+from apertus_image.resolve import debian, go, wheels
+from apertus_image.resolve.apt import Suite
 from apertus_image.resolve.compare import differences
 from apertus_image.store.store import Store
-from apertus_image.tree.machine import MACHINES
 from apertus_image.ui.errors import command_errors
 from apertus_image.ui.progress import Progress
 
 __all__ = ["main"]
 
-DEBIAN = tuple(apt.WORLDS)
-KINDS = ("all", "wheels", "debian", *DEBIAN, "patches")
+DEBIAN = tuple(debian.WORLDS)
+KINDS = ("all", "wheels", "debian", *DEBIAN, "go", "patches")
 DIFFERS = 10
 
 
@@ -45,6 +43,7 @@ def main(kind: str, check: bool, only_gone: bool, store: Store) -> None:
     """Resolve requirements of a KIND and write its lock; show what moved.
 
     wheels: nix/pins/requirements.in, by uv. debian: nix/pins/*.packages, by apt.
+    go: the hash of nix2container's modules, from its own source, as flake.lock pins it.
     patches: the hashes in nix/patches, from the pinned wheels.
 
     \b
@@ -57,69 +56,68 @@ def main(kind: str, check: bool, only_gone: bool, store: Store) -> None:
         raise UserError("--gone is about Debian packages", got=kind,
                         next_step="tools/lock debian --gone")
     moved = 0
-    for each in _kinds(kind):
-        click.echo(f"{each}: resolving", err=True)
-        if each == "patches":
-            moved += _patches(store, write=not check)
-            continue
-        file = PINS / f"{each}.json"
-        old = lockfile.read(file) if file.exists() else None
-        new = _resolved(each, old, only_gone)
-        lines = differences(old, new)
-        for line in lines:
-            click.echo(f"{each}: {line}")
-        if lines and not check:
-            lockfile.write(new, file)
-        moved += len(lines)
+    with Suite(sources.debian_mirrors()) as suite:
+        for each in _kinds(kind):
+            if each == "go" and kind == "all" and not _go_source(store):
+                click.echo("go: not resolved: nix2container's source is not in the store", err=True)
+                continue
+            click.echo(f"{each}: resolving", err=True)
+            moved += (_patches(store, write=not check) if each == "patches"
+                      else _lock(each, suite, store, check=check, only_gone=only_gone))
     click.echo(f"{moved} changes" + (", none of them written" if check and moved else ""), err=True)
     if check and moved:
         sys.exit(DIFFERS)
 
 
 def _kinds(kind: str) -> tuple[str, ...]:
-    return {"all": ("wheels", *DEBIAN, "patches"), "debian": DEBIAN}.get(kind, (kind,))
+    return {"all": ("wheels", *DEBIAN, "go", "patches"), "debian": DEBIAN}.get(kind, (kind,))
 
 
-def _resolved(kind: str, old: dict[str, Any] | None, only_gone: bool) -> dict[str, Any]:
+def _lock(kind: str, suite: Suite, store: Store, *, check: bool, only_gone: bool) -> int:
+    """Make one lock anew, write it where it differs; how many differences there are."""
+    file = PINS / f"{kind}.json"
+    if only_gone:
+        old = lockfile.load(file)
+        new = debian.repin_gone(kind, old, PINS, suite)
+    else:
+        old, new = _old(file), _resolved(kind, suite, store)
+    lines = differences(old, new)
+    for line in lines:
+        click.echo(f"{kind}: {line}")
+    if lines and not check:
+        lockfile.write(new, file)
+    return len(lines)
+
+
+def _old(file: Path) -> dict[str, Any] | None:
+    """The lock there is; none where it is of no use, since a new one is made anyway."""
+    if not file.exists():
+        return None
+    try:
+        old = lockfile.read(file)
+        raise_all(faults(old, file), f"{file.name} has {{n}} faults")
+    except UserError as error:
+        click.echo(f"{file.name} cannot be compared with: {error.what}", err=True)
+        return None
+    return old
+
+
+def _resolved(kind: str, suite: Suite, store: Store) -> dict[str, Any]:
     if kind == "wheels":
         def progress(label: str, total: int) -> Callable[[int], None]:
             return Progress(label, total, form=lambda amount: f"{amount:.0f}").add
 
         return wheels.resolve(PINS, progress)
-    mirrors = sources.debian_mirrors()
-    if only_gone and old:
-        new = gone.replaced(old, _lost(kind, mirrors), lambda: apt.resolve(kind, PINS, mirrors))
-    else:
-        new = apt.resolve(kind, PINS, mirrors)
-    return _with_tree(new, mirrors) if kind == "bootstrap" else new
+    if kind == "go":
+        source = _go_source(store) or maker.source(PROJECT, store)
+        return go.resolve(source, PROJECT / "nix/toolchain/lib.nix", store.nix_args())
+    return debian.resolve(kind, PINS, suite)
 
 
-def _lost(kind: str, mirrors: list[str]) -> dict[str, set[str]]:
-    snapshots = sources.debian_snapshots()
-    with requests.Session() as session:
-        session.verify = sources.ca_bundle() or True
-        return {
-            architecture: gone.gone(session, plan.debs(PINS / f"{kind}.json", architecture),
-                                    mirrors, snapshots)
-            for architecture in apt.ARCHITECTURES
-        }
-
-
-def _with_tree(lock: dict[str, Any], mirrors: list[str]) -> dict[str, Any]:
-    """The bootstrap's lock with the hash of its unpacked tree, for each machine."""
-    trees = {}
-    with requests.Session() as session, tempfile.TemporaryDirectory() as scratch:
-        session.verify = sources.ca_bundle() or True
-        for machine in MACHINES.values():
-            debs = []
-            for each in plan.inputs_of(lock, machine.debian):
-                here = places(each, mirrors, sources.debian_snapshots())
-                debs.append((each.name, download(session, each.pin, here, Path(scratch, "debs"))))
-            folder = Path(scratch, machine.name)
-            bootstrap.unpack(debs, folder)
-            trees[machine.name] = bootstrap.nar_sha256(folder)
-    head = {key: value for key, value in lock.items() if key not in apt.ARCHITECTURES}
-    return head | {"tree": trees} | {a: lock[a] for a in apt.ARCHITECTURES}
+def _go_source(store: Store) -> Path | None:
+    """nix2container's source if the store has it."""
+    path, _ = maker.locked_source(PROJECT)
+    return store.physical(path) if store.valid([path]) else None
 
 
 def _patches(store: Store, write: bool) -> int:

@@ -1,11 +1,13 @@
-"""Debian locks, resolved by apt itself in a state directory of its own.
+"""apt's own resolver, in a state directory of its own.
 
-Only the main suite of a point release is looked at: its packages stay on the mirrors
-until the next one, and the lock says which one it was.
+Nothing of the machine's lists, installed packages, sources or preferences is looked at;
+its proxies are. Only the main suite of a point release is: its packages stay on the
+mirrors until the next one, and the locks say which one it was.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -14,116 +16,67 @@ from pathlib import Path
 from typing import Any
 
 from apertus_image.errors import UserError
-from apertus_image.pins import lockfile, requirements
 
-__all__ = ["ARCHITECTURES", "SUITE", "WORLDS", "Apt", "resolve"]
+__all__ = ["ARCHITECTURES", "KEYRING", "SUITE", "Suite", "point_release"]
 
 SUITE = "trixie"
 ARCHITECTURES = ("amd64", "arm64")
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-
-# Lock -> whether the dependencies of what is asked for are wanted too.
-WORLDS = {"userland": True, "toolchain": True, "toolchain-go": True, "bootstrap": False}
-
-# What the build world's packages name but its programs do not use: package set-up.
-UNUSED = {"debconf", "dpkg", "base-files", "debianutils", "netbase",
-          "media-types", "tzdata", "mawk", "tar", "openssl", "libc-bin"}
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
-class Apt:
-    """apt with its own lists, cache and sources, for one architecture.
+class Suite:
+    """The suite as one mirror has it now, for both architectures.
+
+    Its lists are fetched when something is first asked, once for any number of locks, so
+    that all of them are of one state. Used as a context: its folder goes with it.
 
     Args:
-        architecture: Debian's name, `amd64` or `arm64`.
-        mirrors: tried in order by apt for the suite's lists.
-        folder: where the state lies; a temporary directory of the caller's.
-
-    Raises:
-        UserError: no mirror answers, or the suite is not a point release's main suite.
+        mirrors: tried in order until one gives the suite's lists; a URL or a folder.
+        keyring: whose signatures are trusted.
     """
 
-    def __init__(self, architecture: str, mirrors: list[str], folder: Path) -> None:
-        self.architecture = architecture
-        self.folder = folder
-        for name in ("state/lists/partial", "cache/archives/partial", "etc"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        self._update(mirrors)
+    def __init__(self, mirrors: list[str], keyring: Path = KEYRING) -> None:
+        self._mirrors = mirrors
+        self._keyring = keyring
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def _options(self) -> list[str]:
-        settings = {
-            "Dir::State": self.folder / "state",
-            "Dir::State::status": "/dev/null",
-            "Dir::Cache": self.folder / "cache",
-            "Dir::Etc::sourcelist": self.folder / "etc/sources.list",
-            "Dir::Etc::sourceparts": "-",
-            "Dir::Etc::preferencesparts": "-",
-            "APT::Architecture": self.architecture,
-            "APT::Architectures": self.architecture,
-            "APT::Install-Recommends": "false",
-            "Acquire::Languages": "none",
-            "APT::Sandbox::User": "root",
-        }
-        return [item for key, value in settings.items() for item in ("-o", f"{key}={value}")]
+    def __enter__(self) -> Suite:
+        return self
 
-    def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [command[0], *self._options(), *command[1:]], capture_output=True, text=True
-        )
-
-    def _update(self, mirrors: list[str]) -> None:
-        failures = []
-        for mirror in mirrors:
-            source = f"deb [signed-by={KEYRING}] {mirror} {SUITE} main\n"
-            (self.folder / "etc/sources.list").write_text(source)
-            result = self._run("apt-get", "update", "-q", "--error-on=any")
-            if result.returncode == 0:
-                return
-            failures.append(f"{mirror}: {(result.stderr.strip().splitlines() or ['no word'])[-1]}")
-        raise UserError(
-            f"no Debian mirror gives the lists of {SUITE}",
-            expected=f"one of {len(mirrors)} mirrors to answer",
-            got="\n            ".join(failures) or "no mirror configured",
-            next_step="set APERTUS_DEBIAN_MIRRORS to a mirror that answers",
-        )
+    def __exit__(self, *_: object) -> None:
+        if self._folder:
+            self._folder.cleanup()
+            self._folder = None
 
     def release(self) -> tuple[str, str]:
-        """Version and date (as the Release file says them) of the point release."""
-        lists = [*(self.folder / "state/lists").glob(f"*_dists_{SUITE}_InRelease")]
-        text = lists[0].read_text() if lists else ""
-        version = re.search(r"(?m)^Version: (\d+\.\d+)$", text)
-        date = re.search(r"(?m)^Date: (.+)$", text)
-        if not version or not date:
-            raise UserError(
-                "the suite is no point release's main suite",
-                where=SUITE, expected="a Release file with Version N.M and a Date",
-                got=text[:200] or "no Release file", next_step="lock against a stable suite",
-            )
-        return version[1], date[1]
+        """Version and date of the point release, as its Release file says them.
 
-    def closure(self, names: Iterable[str], dependencies: bool) -> list[str]:
-        """`name=version` of everything apt would install for these names.
+        Raises:
+            UserError: no mirror answers, or this is no point release's main suite.
+        """
+        lists = [*(self._state() / "state/lists").glob(f"*_dists_{SUITE}_*Release")]
+        return point_release(lists[0].read_text() if lists else "")
+
+    def closure(self, architecture: str, names: Iterable[str]) -> list[str]:
+        """`name=version` of everything apt would install for these names, Recommends left out.
 
         Raises:
             UserError: apt cannot satisfy them, in apt's words.
         """
         names = list(names)
-        if dependencies:
-            result = self._run("apt-get", "install", "--simulate", "-qq", *names)
-            found = re.findall(r"(?m)^Inst (\S+) \((\S+) ", result.stdout)
-        else:
-            result = self._run("apt-cache", "show", "--no-all-versions", *names)
-            found = [(p["Package"], p["Version"]) for p in _paragraphs(result.stdout)]
+        result = self._run(architecture, "apt-get", "install", "--simulate", "-qq", *names)
+        found = re.findall(r"(?m)^Inst (\S+) \((\S+) ", result.stdout)
         if result.returncode or not found:
-            raise UserError(
-                "apt cannot resolve the packages asked for",
-                where=f"{SUITE}, {self.architecture}: {' '.join(names)}",
-                got=result.stderr.strip(), next_step="mend the .packages file",
-            )
+            raise self._unresolved(architecture, names, result.stderr)
         return [f"{name.split(':')[0]}={version}" for name, version in found]
 
-    def entries(self, packages: list[str]) -> list[dict[str, Any]]:
-        """The lock's entries for `name=version` packages, sorted by name."""
-        result = self._run("apt-cache", "show", *packages)
+    def entries(self, architecture: str, packages: list[str]) -> list[dict[str, Any]]:
+        """The lock's entries for packages (`name`, or `name=version`), sorted by name.
+
+        Raises:
+            UserError: apt does not know one of them.
+        """
+        result = self._run(architecture, "apt-cache", "show", "--no-all-versions", *packages)
         entries = {}
         for field in _paragraphs(result.stdout):
             entries[field["Package"]] = {
@@ -134,9 +87,110 @@ class Apt:
                 "sha256": field["SHA256"],
                 "size": int(field["Size"]),
             }
-        if missing := {p.split("=")[0] for p in packages} - set(entries):
-            raise UserError("apt knows no file for packages it chose", got=sorted(missing))
+        if missing := {package.split("=")[0] for package in packages} - set(entries):
+            raise self._unresolved(architecture, sorted(missing), result.stderr)
         return [entries[name] for name in sorted(entries)]
+
+    def _state(self) -> Path:
+        """The folder of the state, made and filled if it is not there yet."""
+        if self._folder:
+            return Path(self._folder.name)
+        folder = tempfile.TemporaryDirectory(prefix="apertus-apt-")
+        for name in ("state/lists/partial", "cache/archives/partial", "etc"):
+            Path(folder.name, name).mkdir(parents=True)
+        try:
+            self._update(Path(folder.name))
+        except BaseException:
+            folder.cleanup()
+            raise
+        self._folder = folder
+        return Path(folder.name)
+
+    def _update(self, folder: Path) -> None:
+        failures = []
+        for mirror in self._mirrors:
+            place = f"file://{mirror}" if mirror.startswith("/") else mirror
+            source = f"deb [signed-by={self._keyring}] {place} {SUITE} main\n"
+            (folder / "etc/sources.list").write_text(source)
+            result = self._apt(folder, ",".join(ARCHITECTURES),
+                               "apt-get", "update", "-q", "--error-on=any")
+            if result.returncode == 0:
+                return
+            said = result.stderr.strip().splitlines() or ["no word"]
+            faults = [line for line in said if line.startswith("E:")] or said[-1:]
+            # A mirror's password is nobody else's business.
+            shown = re.sub(r"//[^/@]*@", "//", f"{mirror}: {faults[0]}")
+            failures.append(shown)
+        raise UserError(
+            f"no Debian mirror gives the lists of {SUITE}",
+            expected=f"one of {len(self._mirrors)} mirrors to answer",
+            got="\n            ".join(failures) or "no mirror configured",
+            next_step="set APERTUS_DEBIAN_MIRRORS to a mirror that answers",
+        )
+
+    def _run(self, architecture: str, *command: str) -> subprocess.CompletedProcess[str]:
+        return self._apt(self._state(), architecture, *command)
+
+    @staticmethod
+    def _apt(folder: Path, architectures: str, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of apt's for one architecture, or for several separated by commas."""
+        settings = {
+            "Dir::State": folder / "state",
+            "Dir::State::status": "/dev/null",
+            "Dir::Cache": folder / "cache",
+            "Dir::Cache::pkgcache": f"pkgcache-{architectures}.bin",
+            "Dir::Cache::srcpkgcache": f"srcpkgcache-{architectures}.bin",
+            "Dir::Etc::sourcelist": folder / "etc/sources.list",
+            "Dir::Etc::sourceparts": "-",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": "-",
+            "APT::Architecture": architectures.split(",")[0],
+            "APT::Architectures": architectures,
+            "APT::Install-Recommends": "false",
+            # Newer apt has another solver that may choose otherwise; all know this one.
+            "APT::Solver": "internal",
+            "Acquire::Languages": "none",
+            "APT::Sandbox::User": "root",
+        }
+        options = [item for key, value in settings.items() for item in ("-o", f"{key}={value}")]
+        try:
+            return subprocess.run([command[0], *options, *command[1:]], capture_output=True,
+                                  text=True, env=os.environ | {"LC_ALL": "C.UTF-8"})
+        except FileNotFoundError as error:
+            raise UserError("apt is not on this machine", where=command[0],
+                            next_step="lock Debian packages on a Debian machine") from error
+
+    @staticmethod
+    def _unresolved(architecture: str, names: list[str], said: str) -> UserError:
+        return UserError(
+            "apt cannot resolve the packages asked for",
+            where=f"{SUITE}, {architecture}: {' '.join(names)}",
+            got=said.strip() or "no such package", next_step="mend the .packages file",
+        )
+
+
+def point_release(text: str) -> tuple[str, str]:
+    """Version (`13.8`) and date of a Release file of a point release's main suite.
+
+    Updates, proposed updates, backports, security, testing and unstable drop packages at
+    any time, so what is locked against them cannot be fetched tomorrow.
+
+    Raises:
+        UserError: it is of another suite.
+    """
+    fields = dict(re.findall(r"(?m)^(\w[\w-]*): (.*?)\s*$", text))
+    version, date = fields.get("Version", ""), fields.get("Date")
+    if fields.get("Codename") != SUITE or not date or not re.fullmatch(r"\d+\.\d+", version):
+        raise UserError(
+            "the suite is no point release's main suite",
+            where=SUITE,
+            expected=f"a Release file of {SUITE} with a Version like 13.8 and a Date",
+            got=", ".join(f"{key} {fields[key]}" for key in
+                          ("Label", "Suite", "Codename", "Version", "Date") if key in fields)
+            or "no Release file",
+            next_step="name a mirror of the Debian archive in APERTUS_DEBIAN_MIRRORS",
+        )
+    return version, date
 
 
 def _paragraphs(text: str) -> Iterator[dict[str, str]]:
@@ -144,31 +198,3 @@ def _paragraphs(text: str) -> Iterator[dict[str, str]]:
         fields = re.findall(r"(?m)^([A-Za-z0-9-]+): (.*)$", paragraph)
         if fields:
             yield dict(fields)
-
-
-def resolve(kind: str, pins: Path, mirrors: list[str]) -> dict[str, Any]:
-    """Resolve one Debian lock for both architectures.
-
-    Args:
-        kind: a key of WORLDS; `KIND.packages` beside the locks says what is asked for.
-        pins: folder of the locks.
-        mirrors: Debian mirrors, tried in order.
-    """
-    file = pins / f"{kind}.packages"
-    wanted = requirements.lines(file)
-    lock: dict[str, Any] = {
-        "format": lockfile.FORMAT,
-        "kind": "debian",
-        "suite": SUITE,
-        "requirements": {file.name: requirements.sha256(file)},
-    }
-    sections = {}
-    for architecture in ARCHITECTURES:
-        with tempfile.TemporaryDirectory(prefix="apertus-apt-") as folder:
-            apt = Apt(architecture, mirrors, Path(folder))
-            lock["release"], lock["date"] = apt.release()
-            packages = apt.closure(wanted, WORLDS[kind])
-            if kind.startswith("toolchain"):
-                packages = [p for p in packages if p.split("=")[0] not in UNUSED]
-            sections[architecture] = apt.entries(packages)
-    return lock | sections

@@ -10,7 +10,7 @@ from packaging.utils import parse_wheel_filename
 
 from apertus_image.errors import UserError
 
-__all__ = ["GLIBC", "PYTHON", "best_wheel", "glibc_problem", "supported_tags"]
+__all__ = ["GLIBC", "PYTHON", "best_wheel", "glibc_problem", "glibc_problems", "supported_tags"]
 
 PYTHON = (3, 13)
 GLIBC = (2, 41)
@@ -76,12 +76,22 @@ def glibc_problem(file: str, machine: str) -> str | None:
     name, version, _, tags = parse_wheel_filename(file)
     if machine == "aarch64" and re.search(r"tegra|l4t|jetson|jp\d", f"{name}+{version}", re.I):
         return "a Tegra build; a GH200 needs the server (sbsa) one"
-    needed = [
-        (int(found[1]), int(found[2]))
-        for tag in tags
-        if (found := re.fullmatch(rf"manylinux_(\d+)_(\d+)_{machine}", tag.platform))
-    ]
-    if needed and min(needed) > GLIBC:
-        major, minor = min(needed)
-        return f"tag needs glibc {major}.{minor}, the userland has {GLIBC[0]}.{GLIBC[1]}"
-    return None
+    needed = _glibc([tag.platform for tag in tags], machine)
+    return _too_new(min(needed)) if needed and min(needed) > GLIBC else None
+
+
+def glibc_problems(text: str, machine: str) -> list[str]:
+    """The tags in a text, uv's refusal say, that ask for a newer glibc, and for which."""
+    tags = sorted(set(re.findall(rf"manylinux_\d+_\d+_{machine}", text)))
+    return [f"{tag}: {_too_new(version)}" for tag in tags
+            for version in _glibc([tag], machine) if version > GLIBC]
+
+
+def _glibc(platforms: Iterable[str], machine: str) -> list[tuple[int, int]]:
+    found = (re.fullmatch(rf"manylinux_(\d+)_(\d+)_{machine}", each) for each in platforms)
+    return [(int(match[1]), int(match[2])) for match in found if match]
+
+
+def _too_new(version: tuple[int, int]) -> str:
+    return (f"tag needs glibc {version[0]}.{version[1]}, "
+            f"the userland has {GLIBC[0]}.{GLIBC[1]}")

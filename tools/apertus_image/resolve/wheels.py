@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import requests
 from packaging.metadata import parse_email
@@ -19,6 +21,8 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 from packaging.version import InvalidVersion
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
 
 from apertus_image.errors import UserError
 from apertus_image.fetch.index import IndexFile, project_files
@@ -26,13 +30,17 @@ from apertus_image.fetch.remote import wheel_metadata
 from apertus_image.fetch.sources import ca_bundle, wheel_indexes
 from apertus_image.pins import lockfile, requirements
 from apertus_image.resolve.cuda import toolkit_version
-from apertus_image.resolve.platform import PYTHON, best_wheel, glibc_problem
+from apertus_image.resolve.platform import PYTHON, best_wheel, glibc_problem, glibc_problems
 
 __all__ = ["EXCLUDE_NEWER", "MACHINES", "resolve"]
 
 MACHINES = ("x86_64", "aarch64")
 EXCLUDE_NEWER = "2026-07-15"
-"""Nothing newer: vLLM 0.25.1 never saw it (trap 2)."""
+"""Nothing newer: vLLM 0.25.1 never saw it (trap 2). The whole day counts, in UTC."""
+
+# uv's own settings that say how it works; those that say what it chooses are ours to say.
+UV_SETTINGS = ("UV_CACHE_DIR", "UV_HTTP_TIMEOUT", "UV_NO_CACHE")
+WORKERS = 8
 
 
 def resolve(
@@ -48,10 +56,13 @@ def resolve(
         UserError: uv cannot resolve, no wheel fits, or CUDA is mixed.
     """
     file = pins / "requirements.in"
-    indexes = wheel_indexes()
+    # A folder of wheels has no dates and no hashes to lock by, so only servers are asked.
+    indexes = [url for url in wheel_indexes() if url.startswith(("http://", "https://"))]
+    if not indexes:
+        raise UserError("no index to resolve wheels from", expected="pip's index-url, or pip",
+                        next_step="set APERTUS_PYPI_INDEX to a simple index")
     sections: dict[str, list[dict[str, Any]]] = {}
-    with requests.Session() as session:
-        session.verify = ca_bundle() or True
+    with _session() as session:
         for machine in MACHINES:
             versions = _versions(file, machine, indexes)
             told = progress(f"looking up wheels for {machine}", len(versions))
@@ -61,7 +72,7 @@ def resolve(
                 told(1)
                 return found
 
-            with ThreadPoolExecutor(8) as pool:
+            with ThreadPoolExecutor(WORKERS) as pool:
                 sections[machine] = list(pool.map(entry, sorted(versions.items())))
     cuda = {machine: toolkit_version(entries) for machine, entries in sections.items()}
     if len(set(cuda.values())) > 1:
@@ -79,20 +90,52 @@ def resolve(
     }
 
 
+def _session() -> requests.Session:
+    """One that asks again where a server is busy: a lock asks some hundred times."""
+    retry = Retry(total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504),
+                  raise_on_status=False)
+    session = requests.Session()
+    session.verify = ca_bundle() or True
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=WORKERS, max_retries=retry))
+    return session
+
+
+def _environment(indexes: list[str]) -> dict[str, str]:
+    """What uv runs in: nothing of the user's that would change what it chooses.
+
+    Indexes go here and not among the arguments, which every user of the machine can read.
+    """
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith("UV_") or key in UV_SETTINGS}
+    environment |= {
+        "TZ": "UTC",  # uv ends the day of --exclude-newer where the machine's clock does
+        "UV_DEFAULT_INDEX": indexes[-1],  # asked last
+        "UV_NO_CONFIG": "1",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    if indexes[:-1]:
+        environment["UV_INDEX"] = " ".join(indexes[:-1])
+    if bundle := ca_bundle():
+        environment["SSL_CERT_FILE"] = bundle
+    return environment
+
+
 def _versions(file: Path, machine: str, indexes: list[str]) -> dict[str, str]:
     """name -> version, as `uv pip compile` gives them for wheels only."""
     command = [
         str(Path(sys.executable).with_name("uv")), "pip", "compile", str(file), "--quiet",
-        "--only-binary", ":all:", "--python-version", f"{PYTHON[0]}.{PYTHON[1]}",
+        "--only-binary", ":all:", "--python", sys.executable,
+        "--python-version", f"{PYTHON[0]}.{PYTHON[1]}",
         "--python-platform", f"{machine}-manylinux_2_40", "--exclude-newer", EXCLUDE_NEWER,
-        "--no-header", "--no-annotate", "--no-config",
-        "--default-index", indexes[0],
-        *(item for index in indexes[1:] for item in ("--index", index)),
+        "--no-header", "--no-annotate",
     ]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, text=True, env=_environment(indexes))
     if result.returncode:
+        said = [result.stderr.strip(), *glibc_problems(result.stderr, machine)]
         raise UserError("uv cannot resolve the requirements", where=f"{file}, {machine}",
-                        got=result.stderr.strip(), next_step="mend nix/pins/requirements.in")
+                        got="\n            ".join(said),
+                        next_step="mend nix/pins/requirements.in")
     pairs = (line.split(";")[0].split("==") for line in result.stdout.split("\n") if line)
     return {canonicalize_name(name): version.strip() for name, version in pairs}
 
@@ -106,7 +149,6 @@ def _entry(
         for file in project_files(session, indexes, name)
         if file.name.endswith(".whl")
         and _version(file.name) == wanted
-        and not file.yanked
     }
     chosen = files[best_wheel(files, machine)]
     if problem := glibc_problem(chosen.name, machine):
@@ -135,12 +177,16 @@ def _version(file: str) -> str | None:
 
 def _requires(session: requests.Session, file: IndexFile) -> list[str]:
     """Requires-Dist of the wheel's METADATA, from beside it (PEP 658) or inside it."""
-    if file.metadata_url:
-        reply = session.get(file.metadata_url, timeout=60)
-        reply.raise_for_status()
-        metadata = reply.content
-    else:
-        metadata = wheel_metadata(session, file.url, file.size or 0)
+    try:
+        if file.metadata_url:
+            reply = session.get(file.metadata_url, timeout=60)
+            reply.raise_for_status()
+            metadata = reply.content
+        else:
+            metadata = wheel_metadata(session, file.url, file.size or 0)
+    except (requests.RequestException, BadZipFile) as error:
+        raise UserError("a wheel's metadata cannot be had", where=file.name,
+                        got=type(error).__name__, next_step="run it again") from error
     needs = parse_email(metadata)[0].get("requires_dist", [])
     # What an extra needs is no need of this image; those asked for are pins of their own.
     return sorted(need for need in needs if not re.search(r"extra\s*==", need))
