@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,19 +16,18 @@ from packaging.utils import canonicalize_name, canonicalize_version
 
 from apertus_image.errors import UserError
 from apertus_image.fetch import bootstrap
+from apertus_image.fetch.cache import alone, forget, room
 from apertus_image.fetch.download import DiskFull, Unavailable, download
 from apertus_image.fetch.places import Places
 from apertus_image.fetch.places import of_package as places
 from apertus_image.fetch.plan import Bootstrap, Input
 from apertus_image.fetch.web import Down
 from apertus_image.pins.names import store_name
-from apertus_image.store.paths import STORE
 from apertus_image.store.store import Store
 
 __all__ = ["Result", "check_wheel", "missing", "places", "prefetch"]
 
 TOLD = 5  # failures told in full
-FORGOTTEN = 14 * 24 * 3600.0  # seconds after which a part is nobody's any more
 
 
 @dataclass(frozen=True)
@@ -77,15 +74,19 @@ def prefetch(
         UserError: listing every input that cannot be had. Those that could are in the
             store by then, and are not asked for again.
     """
-    if not missing(wanted, boot, store):
+    if not cache.exists() and not missing(wanted, boot, store):
         return Result(len(wanted) + 1, 0, 0)
-    with _alone(cache, waiting):
+    with alone(cache, waiting):
         needed = missing(wanted, boot, store)
+        forget(cache, {*wanted, *boot.debs} - {*needed})
         total = sum(each.pin.size for each in needed)
-        _room(cache, store, needed, jobs)
-        told = progress(len(needed), total)
-        failures = _Run(store, cache, jobs, told).bring(needed, boot)
-        _forget_old(cache)
+        room(cache, store, needed, jobs)
+        failures = []
+        if needed:
+            told = progress(len(needed), total)
+            failures = _Run(store, cache, jobs, told).bring(needed, boot)
+        with contextlib.suppress(OSError):
+            cache.rmdir()
     _report(failures)
     return Result(len(wanted) + 1 - len(needed), len(needed), total)
 
@@ -235,46 +236,6 @@ def check_wheel(file: Path, name: str, version: str) -> None:
         )
 
 
-# -- the disk -------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _alone(cache: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Have the cache for this run: two runs would write into one another's parts."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        lock = cache.with_name(f"{cache.name}.lock").open("w")
-    except OSError as error:
-        raise UserError("the download cache cannot be written", where=cache, got=error.strerror,
-                        next_step="set XDG_CACHE_HOME to a directory of yours") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _room(cache: Path, store: Store, needed: list[Input], jobs: int) -> None:
-    """Refuse to begin what cannot end.
-
-    A file lies in the cache until it is in the store; of all, `jobs` are on their way.
-    """
-    sizes = sorted((each.pin.size for each in needed), reverse=True)
-    demands: dict[int, tuple[Path, int]] = {}
-    for path, size in ((cache, sum(sizes[:jobs])), (store.physical(STORE), sum(sizes))):
-        folder = _existing(path)
-        _, before = demands.get(folder.stat().st_dev, (folder, 0))
-        demands[folder.stat().st_dev] = (folder, before + size)
-    for folder, size in demands.values():
-        if (free := shutil.disk_usage(folder).free) < size:
-            raise UserError("not enough room for the inputs", where=folder,
-                            expected=f"{size} bytes", got=f"{free} bytes free",
-                            next_step="make room, or set XDG_CACHE_HOME, or --store, to a "
-                            "larger disk")
-
-
 @contextlib.contextmanager
 def _full(place: Path, size: int) -> Iterator[None]:
     """Tell a full disk that Nix meets as the downloads do, so that it ends the run."""
@@ -284,18 +245,3 @@ def _full(place: Path, size: int) -> Iterator[None]:
         if "No space left on device" in str(failure.got):
             raise DiskFull(place, size) from failure
         raise
-
-
-def _forget_old(cache: Path) -> None:
-    """Drop parts of files that no lock has asked for in a long time, and an empty cache."""
-    for folder in cache.iterdir():
-        if time.time() - folder.stat().st_mtime > FORGOTTEN:
-            shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        cache.rmdir()
-
-
-def _existing(path: Path) -> Path:
-    while not path.exists():
-        path = path.parent
-    return path
