@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from apertus_image.fetch.bootstrap import nar_sha256
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
-from support import trees
+from support import images, trees
 
 needs_nix = pytest.mark.skipif(not shutil.which("nix-store"), reason="not run: Nix is not here")
 
@@ -63,3 +65,38 @@ def test_a_clone_of_another_user_is_trusted_alone(tmp_path, monkeypatch):  # tra
     assert Store().environment(tmp_path) == {
         "GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": "safe.directory",
         "GIT_CONFIG_VALUE_1": str(tmp_path)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
+                    reason="not run: only root can become another user")
+@needs_nix
+@pytest.mark.nix
+def test_a_user_without_nix_is_told_of_a_store_of_their_own(tmp_path):  # trap 11
+    if Path("/nix/var/nix/daemon-socket/socket").exists():
+        pytest.skip("not run: a daemon serves every user here")
+    code = ("from apertus_image.errors import UserError\n"
+            "from apertus_image.store.store import Store\n"
+            "try: Store().valid(['/nix/store/' + 32 * '0' + '-x'])\n"
+            "except UserError as error: print(error.next_step)\n")
+    result = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code],
+        capture_output=True, text=True, cwd="/",
+        env=os.environ | {"HOME": "/nonexistent", "PYTHONPATH": str(images.PROJECT / "tools")})
+    assert "--store DIR" in result.stdout, result.stderr
+
+
+@needs_nix
+@pytest.mark.nix
+def test_a_nix_cache_is_asked_only_if_the_user_names_one(tmp_path, monkeypatch):
+    file, store = tmp_path / "input", Store(tmp_path / "root")
+    file.write_text("x")
+    other = Store(tmp_path / "other")
+    path = other.add_file(file)
+    cache = f"file://{tmp_path}/cache"
+    subprocess.run(["nix", *other.nix_args(), "copy", "--to", cache, path], check=True,
+                   capture_output=True)
+    monkeypatch.delenv("APERTUS_SUBSTITUTERS", raising=False)
+    assert not store.substitute(path)
+    monkeypatch.setenv("APERTUS_SUBSTITUTERS", cache)
+    assert store.substitute(path) and store.physical(path).read_text() == "x"
+    assert not store.substitute(fixed_output_path("missing", "00" * 32))

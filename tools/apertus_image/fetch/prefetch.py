@@ -32,7 +32,7 @@ TOLD = 5  # failures told in full
 
 @dataclass(frozen=True)
 class Result:
-    """What a prefetch did: inputs that were there, inputs brought, bytes brought."""
+    """What a prefetch did: files that were there, files brought, bytes brought."""
 
     present: int
     fetched: int
@@ -75,7 +75,7 @@ def prefetch(
             store by then, and are not asked for again.
     """
     if not cache.exists() and not missing(wanted, boot, store):
-        return Result(len(wanted) + 1, 0, 0)
+        return Result(len(wanted) + len(boot.debs), 0, 0)
     with alone(cache, waiting):
         needed = missing(wanted, boot, store)
         forget(cache, {*wanted, *boot.debs} - {*needed})
@@ -88,7 +88,7 @@ def prefetch(
         with contextlib.suppress(OSError):
             cache.rmdir()
     _report(failures)
-    return Result(len(wanted) + 1 - len(needed), len(needed), total)
+    return Result(len(wanted) + len(boot.debs) - len(needed), len(needed), total)
 
 
 class _Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +13,7 @@ from apertus_image.errors import UserError
 __all__ = ["Store"]
 
 BATCH = 500
+DENIED = re.compile("Permission denied|Operation not permitted")
 
 
 class Store:
@@ -104,6 +106,6 @@ class Store:
                 got=said[-2000:] or f"exit code {result.returncode}",
                 # Trap 11: a user without a daemon on a /nix that root owns.
                 next_step="keep a store of your own: --store DIR, or APERTUS_STORE"
-                if "Permission denied" in said and not self.root else "see docs/recovery.md",
+                if not self.root and DENIED.search(said) else "see docs/recovery.md",
             )
         return result.stdout
