@@ -6,11 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from apertus_image.fetch import bootstrap, plan, sources
 from apertus_image.fetch.download import download
-from apertus_image.fetch.prefetch import places
+from apertus_image.fetch.places import of_package
+from apertus_image.fetch.web import new_session
 from apertus_image.resolve.apt import ARCHITECTURES
 from apertus_image.tree.machine import MACHINES
 
@@ -28,12 +27,13 @@ def with_trees(lock: dict[str, Any]) -> dict[str, Any]:
     """
     mirrors, snapshots = sources.debian_mirrors(), sources.debian_snapshots()
     trees = {}
-    with requests.Session() as session, tempfile.TemporaryDirectory() as scratch:
-        session.verify = sources.ca_bundle() or True
+    with (new_session(sources.ca_bundle() or True) as session,
+          tempfile.TemporaryDirectory(prefix="apertus-bootstrap-") as scratch):
+        session.proxies = sources.apt_proxies()
         for machine in MACHINES.values():
             debs = []
             for each in plan.inputs_of(lock, machine.debian):
-                here = places(each, mirrors, snapshots)
+                here = of_package(each, mirrors, snapshots)
                 debs.append((each.name, download(session, each.pin, here, Path(scratch, "debs"))))
             folder = Path(scratch, machine.name)
             bootstrap.unpack(debs, folder)

@@ -7,17 +7,16 @@ that the difference is as small as it can be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import requests
-from requests.adapters import HTTPAdapter
 
 from apertus_image.errors import UserError
 from apertus_image.fetch import plan, sources
-from apertus_image.fetch.prefetch import places
+from apertus_image.fetch.places import of_package
+from apertus_image.fetch.web import TIMEOUT, Down, new_session
 
 __all__ = ["gone", "replaced"]
 
@@ -33,13 +32,21 @@ def gone(lock: dict[str, Any], architecture: str) -> set[str]:
     """
     mirrors, snapshots = sources.debian_mirrors(), sources.debian_snapshots()
     inputs = plan.inputs_of(lock, architecture)
-    with requests.Session() as session, ThreadPoolExecutor(WORKERS) as pool:
-        session.verify = sources.ca_bundle() or True
-        session.mount("http://", HTTPAdapter(pool_maxsize=WORKERS))
-        session.mount("https://", HTTPAdapter(pool_maxsize=WORKERS))
-        found = list(pool.map(
-            lambda each: _anywhere(session, places(each, mirrors, snapshots), each.pin.size),
-            inputs))
+    down = Down()
+    with (new_session(sources.ca_bundle() or True, WORKERS) as session,
+          ThreadPoolExecutor(WORKERS) as pool):
+        session.proxies = sources.apt_proxies()
+
+        def anywhere(each: plan.Input) -> bool | None:
+            """None if no place has it but some did not answer."""
+            answers = []
+            for place in of_package(each, mirrors, snapshots):
+                answers.append(_has(session, place, each.pin.size, down))
+                if answers[-1]:
+                    return True
+            return None if None in answers or not answers else False
+
+        found = list(pool.map(anywhere, inputs))
     lost = {each.name for each, had in zip(inputs, found, strict=True) if had is not True}
     if None in found:
         unsure = sorted(each.name for each, had in zip(inputs, found, strict=True) if had is None)
@@ -51,26 +58,18 @@ def gone(lock: dict[str, Any], architecture: str) -> set[str]:
     return lost
 
 
-def _anywhere(session: requests.Session, spots: Iterable[str], size: int) -> bool | None:
-    """Whether one of the places has a file; None if none has but some did not answer."""
-    answers = []
-    for place in spots:
-        answers.append(_has(session, place, size))
-        if answers[-1]:
-            return True
-    return None if None in answers or not answers else False
-
-
-def _has(session: requests.Session, place: str, size: int) -> bool | None:
-    """Whether a place has a file of this size; None if the place is out of reach."""
-    if not place.startswith(("http://", "https://")):
-        file = Path(place.removeprefix("file://"))
-        return file.is_file() and file.stat().st_size == size
-    try:
-        reply = session.head(place, timeout=30, allow_redirects=True)
-    except requests.RequestException:
+def _has(session: requests.Session, place: str, size: int, down: Down) -> bool | None:
+    """Whether a place has a file of this size; None if the place does not say."""
+    if folder := sources.folder_of(place):
+        return folder.is_file() and folder.stat().st_size == size
+    if down.why(place):
         return None
-    # A server that is out of order says nothing of the file; it is asked again another day.
+    try:
+        reply = session.head(place, timeout=TIMEOUT, allow_redirects=True)
+    except requests.RequestException as error:
+        down.note(place, type(error).__name__)
+        return None
+    # A server that is out of order, or wants a password, says nothing of the file.
     if not reply.ok and reply.status_code not in (404, 410):
         return None
     return reply.ok and int(reply.headers.get("Content-Length", size)) == size

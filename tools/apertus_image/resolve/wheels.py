@@ -21,13 +21,12 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 from packaging.version import InvalidVersion
-from requests.adapters import HTTPAdapter
-from urllib3.util.retry import Retry
 
 from apertus_image.errors import UserError
 from apertus_image.fetch.index import IndexFile, project_files
 from apertus_image.fetch.remote import wheel_metadata
 from apertus_image.fetch.sources import ca_bundle, wheel_indexes
+from apertus_image.fetch.web import TIMEOUT, Failed, insist, new_session
 from apertus_image.pins import lockfile, requirements
 from apertus_image.resolve.cuda import toolkit_version
 from apertus_image.resolve.platform import PYTHON, best_wheel, glibc_problem, glibc_problems
@@ -62,7 +61,7 @@ def resolve(
         raise UserError("no index to resolve wheels from", expected="pip's index-url, or pip",
                         next_step="set APERTUS_PYPI_INDEX to a simple index")
     sections: dict[str, list[dict[str, Any]]] = {}
-    with _session() as session:
+    with new_session(ca_bundle() or True, WORKERS) as session:
         for machine in MACHINES:
             versions = _versions(file, machine, indexes)
             told = progress(f"looking up wheels for {machine}", len(versions))
@@ -88,17 +87,6 @@ def resolve(
         "differs": _differences(sections),
         **sections,
     }
-
-
-def _session() -> requests.Session:
-    """One that asks again where a server is busy: a lock asks some hundred times."""
-    retry = Retry(total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504),
-                  raise_on_status=False)
-    session = requests.Session()
-    session.verify = ca_bundle() or True
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=WORKERS, max_retries=retry))
-    return session
 
 
 def _environment(indexes: list[str]) -> dict[str, str]:
@@ -177,16 +165,18 @@ def _version(file: str) -> str | None:
 
 def _requires(session: requests.Session, file: IndexFile) -> list[str]:
     """Requires-Dist of the wheel's METADATA, from beside it (PEP 658) or inside it."""
+    def ask() -> bytes:
+        if not file.metadata_url:
+            return wheel_metadata(session, file.url, file.size or 0)
+        reply = session.get(file.metadata_url, timeout=TIMEOUT)
+        reply.raise_for_status()
+        return reply.content
+
     try:
-        if file.metadata_url:
-            reply = session.get(file.metadata_url, timeout=60)
-            reply.raise_for_status()
-            metadata = reply.content
-        else:
-            metadata = wheel_metadata(session, file.url, file.size or 0)
-    except (requests.RequestException, BadZipFile) as error:
-        raise UserError("a wheel's metadata cannot be had", where=file.name,
-                        got=type(error).__name__, next_step="run it again") from error
+        metadata = insist(ask, file.metadata_url or file.url)
+    except (Failed, BadZipFile) as error:
+        raise UserError("a wheel's metadata cannot be had", where=file.name, got=error,
+                        next_step="run it again") from error
     needs = parse_email(metadata)[0].get("requires_dist", [])
     # What an extra needs is no need of this image; those asked for are pins of their own.
     return sorted(need for need in needs if not re.search(r"extra\s*==", need))
