@@ -33,7 +33,7 @@ let
     name = "loader-cache";
     module = "elf.ldcache";
     rooms = [ "tree" "elf" ];
-    outputs = [ "out" "manifest" ];
+    manifest = true;
     spec = {
       machine = machine.name;
       roots = [ root ] ++ map (group: group.tree) environment.groups
@@ -46,7 +46,7 @@ let
     name = "content-identity";
     module = "image.identity";
     rooms = [ "tree" "image" ];
-    outputs = [ "out" "manifest" ];
+    manifest = true;
     spec.manifests = map (tree: tree.manifest) (below ++ [ environment.overlay ]);
   };
 

@@ -21,7 +21,7 @@ let
     name = "python-${group.name}-${machine.name}";
     module = "wheel.build";
     rooms = [ "tree" "bytecode" "wheel" ];
-    outputs = [ "out" "manifest" ];
+    manifest = true;
     spec = {
       inherit prefix python;
       machine = machine.name;
@@ -39,7 +39,7 @@ let
     name = "python-environment-${machine.name}";
     module = "wheel.environment";
     rooms = [ "tree" "bytecode" "wheel" ];
-    outputs = [ "out" "manifest" ];
+    manifest = true;
     spec = {
       inherit prefix python;
       # Compile caches are set once, for every interpreter (trap 17).
@@ -54,7 +54,7 @@ let
     name = "cuda-completion-${machine.name}";
     module = "elf.cuda";
     rooms = [ "tree" "elf" ];
-    outputs = [ "out" "manifest" ];
+    manifest = true;
     spec = {
       inherit prefix python;
       machine = machine.name;
@@ -67,7 +67,7 @@ let
     name = "patches-${machine.name}";
     module = "patch.build";
     rooms = [ "tree" "bytecode" "patch" ];
-    outputs = [ "out" "manifest" ];
+    manifest = true;
     spec = {
       inherit prefix python patches;
       wheel = byName.${patched};

@@ -7,7 +7,7 @@ builder {
   name = "userland-${machine.name}";
   module = "debian.userland";
   rooms = [ "tree" "bytecode" "debian" ];
-  outputs = [ "out" "manifest" ];
+  manifest = true;
   spec = {
     machine = machine.name;
     python = "3.13";

@@ -36,7 +36,7 @@ in
     name = "content-identity";
     module = "image.identity";
     rooms = [ "tree" "image" ];
-    outputs = [ "out" "manifest" ];
+    manifest = true;
     spec.manifests = [ (world.pkgs.writeText "manifest" "") ];
   };
   mention = { content }: builder {

@@ -49,6 +49,7 @@ class Entry:
 
 def write(entries: Iterable[Entry], file: Path) -> None:
     """Write entries sorted by the bytes of their paths, the order of a layer's tar."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     ordered = sorted(entries, key=lambda entry: os.fsencode(entry.path))
     with file.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as out:
         for entry in ordered:
