@@ -161,11 +161,16 @@ class _Run:
 
     def _file(self, each: Input) -> Path:
         """An input's file in the cache, under its store name."""
-        return download(
-            self._places.session(each), each.pin, self._places(each),
-            self._cache / each.pin.sha256, self._chunk, self._wait,
-            down=self._down, name=store_name(each.pin.file),
-        )
+        folder = self._cache / each.pin.sha256
+        try:
+            return download(
+                self._places.session(each), each.pin, self._places(each), folder,
+                self._chunk, self._wait, down=self._down, name=store_name(each.pin.file),
+            )
+        except Unavailable:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # unless it holds a part
+            raise
 
     def _substitute(self, failure: Unavailable, path: str) -> None:
         """Take a path from a Nix cache of the user's, the last place there is."""
