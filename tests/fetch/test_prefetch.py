@@ -9,8 +9,9 @@ import zipfile
 import pytest
 from apertus_image.errors import UserError
 from apertus_image.fetch.download import Pin
+from apertus_image.fetch.places import of_package
 from apertus_image.fetch.plan import IMAGES, Bootstrap, Input, inputs, machine_of
-from apertus_image.fetch.prefetch import check_wheel, places, prefetch
+from apertus_image.fetch.prefetch import check_wheel, prefetch
 from apertus_image.pins.names import store_name
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
@@ -109,7 +110,7 @@ def test_a_wheel_of_another_version_is_refused(tmp_path):
 
 def test_a_folder_may_hold_a_pool_or_the_files(tmp_path):
     each = pinned("deb", "x", b"deb", "x.deb", "pool/x.deb")
-    assert list(places(each, [f"file://{tmp_path}"], [])) == [
+    assert list(of_package(each, [f"file://{tmp_path}"], [])) == [
         f"{tmp_path}/pool/x.deb", f"{tmp_path}/x.deb"]
 
 

@@ -19,13 +19,12 @@ from apertus_image.fetch import bootstrap
 from apertus_image.fetch.cache import alone, forget, room
 from apertus_image.fetch.download import DiskFull, Unavailable, download
 from apertus_image.fetch.places import Places
-from apertus_image.fetch.places import of_package as places
 from apertus_image.fetch.plan import Bootstrap, Input
 from apertus_image.fetch.web import Down
 from apertus_image.pins.names import store_name
 from apertus_image.store.store import Store
 
-__all__ = ["Result", "check_wheel", "missing", "places", "prefetch"]
+__all__ = ["Result", "check_wheel", "missing", "prefetch"]
 
 TOLD = 5  # failures told in full
 
