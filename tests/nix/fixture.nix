@@ -30,7 +30,7 @@ in
     env -i "$(command -v python3)" -s -P ${./imports.py} >"$out"
   '';
 
-  # nix/builder.nix with real modules: one with two outputs, one whose output mentions a
+  # nix/builder.nix with real modules: one with a manifest, one whose output mentions a
   # store path.
   identity = builder {
     name = "content-identity";

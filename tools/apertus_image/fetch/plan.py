@@ -127,7 +127,8 @@ def inputs_of(lock: dict, architecture: str) -> list[Input]:
         name = PurePosixPath(entry["path"]).name
         result.append(Input(
             "deb", entry["name"], entry["version"], Pin(name, entry["sha256"], entry["size"]),
-            entry["path"], lock["date"], fixed_output_path(store_name(name), entry["sha256"]),
+            # A package pinned anew since has a date of its own (tools/lock debian --gone).
+            entry["path"], entry.get("date", lock["date"]), fixed_output_path(store_name(name), entry["sha256"]),
         ))
     return result
 
