@@ -128,7 +128,8 @@ def inputs_of(lock: dict, architecture: str) -> list[Input]:
         result.append(Input(
             "deb", entry["name"], entry["version"], Pin(name, entry["sha256"], entry["size"]),
             # A package pinned anew since has a date of its own (tools/lock debian --gone).
-            entry["path"], entry.get("date", lock["date"]), fixed_output_path(store_name(name), entry["sha256"]),
+            entry["path"], entry.get("date", lock["date"]),
+            fixed_output_path(store_name(name), entry["sha256"]),
         ))
     return result
 
