@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here"),
 ]
 LABELS = {"org.opencontainers.image.title": "t", "org.opencontainers.image.version": "1"}
-CONFIG = {"Env": ["PATH=/bin", "A=b c"], "Cmd": ["/bin/sh", "it's"], "WorkingDir": "/work/here",
+CONFIG = {"Env": ["PATH=/bin", "A=b c"], "Cmd": ["/bin/sh", "it's"], "WorkingDir": "/job/here",
           "Labels": LABELS, "Volumes": {"/v": {}}}
 ODD = {name: text for name, text in trees.ODD.items() if "\n" not in name}
 
@@ -70,7 +70,7 @@ def test_the_tree_is_the_importers(image, programs, tmp_path):
     assert found["/etc/x"][0] == "-r-xr-xr-x" and found["/bin/su"][0] == "-rwsr-xr-x"
     assert found["/dev"] and not any(path.startswith("/dev/") for path in found)
     assert found["/swap"][0].startswith("-") and found["/again"][0].startswith("d")
-    assert "/swap/f" not in found and "/work/here" in found
+    assert "/swap/f" not in found and "/job/here" in found
     assert found["/etc/rc"][0] == "-rw-r--r--"
 
 
@@ -97,9 +97,9 @@ def test_the_generated_files(image, programs, tmp_path):
     assert files["/etc/environment"] == "PATH=/bin\nA=b c\n"
     assert files["/etc/fstab"].startswith("${ENROOT_ROOTFS}/v /v none x-create=dir,bind")
     rc = files["/etc/rc"]
-    assert ". /etc/rc.local" in rc and 'exec "$@"' in rc and "cd /work/here" in rc
+    assert ". /etc/rc.local" in rc and 'exec "$@"' in rc and "cd /job/here" in rc
     # It runs: without arguments the image's own command, with them those.
-    (tmp_path / "rc").write_text(rc.replace("/work/here", str(tmp_path / "w")).replace(
+    (tmp_path / "rc").write_text(rc.replace("/job/here", str(tmp_path / "w")).replace(
         "exec /bin/sh", "exec echo default"))
     run = lambda *words: subprocess.run(["sh", tmp_path / "rc", *words], capture_output=True,  # noqa: E731
                                         text=True).stdout
