@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -202,7 +203,19 @@ def test_a_killed_export_leaves_nothing_under_the_name(image, programs, tmp_path
         for name in out.glob("[!.]*.sqsh"):  # only ever whole
             check(name, image_tree(image, generated(image.config)), programs)
     assert export(image, out, programs).path.exists()
-    assert list(out.glob(".*.part")) == []
+    assert sorted(path.name for path in out.glob(".*")) == []
+
+
+def test_the_work_of_a_living_export_is_left_alone(image, programs, tmp_path):
+    name = default_name(image)
+    lock, work = tmp_path / f".{name}.aa.lock", tmp_path / f".{name}.aa.part"
+    work.mkdir()
+    with lock.open("x") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        export(image, tmp_path, programs)
+        assert work.exists() and lock.exists()
+    export(image, tmp_path, programs, force=True)
+    assert not work.exists() and not lock.exists()
 
 
 def test_a_target_that_is_not_there(image, programs, tmp_path):

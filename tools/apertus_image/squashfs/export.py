@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -151,33 +151,39 @@ def _room(folder: Path, size: int) -> None:
 
 @contextlib.contextmanager
 def _workplace(final: Path) -> Iterator[Path]:
-    """A folder beside the final name, locked while its export lives.
+    """A folder beside the final name, and a lock beside that while its export lives.
 
     The kernel frees the lock of a killed export, which is how the next one knows that the
-    folder is nobody's.
+    folder is nobody's. The lock comes first, so that no folder is without one.
     """
+    token = f".{final.name}.{secrets.token_hex(6)}"
+    lock, work = final.parent / f"{token}.lock", final.parent / f"{token}.part"
     try:
-        for left in final.parent.glob(f".{final.name}.*.part"):
+        for left in final.parent.glob(f".{final.name}.*.lock"):
             _remove_if_dead(left)
-        work = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
+        held = lock.open("x")
     except OSError as error:
         raise UserError("the target cannot be written", where=final.parent, got=error.strerror,
                         next_step="choose another folder with -o") from error
-    with (work / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        work.mkdir()
         try:
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
+            lock.unlink(missing_ok=True)
 
 
 def _remove_if_dead(left: Path) -> None:
+    """Remove what an export left, unless it is at work."""
     try:
-        with (left / "lock").open() as lock:
+        with left.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(left.with_suffix(".part"), ignore_errors=True)
+            left.unlink(missing_ok=True)
     except (BlockingIOError, FileNotFoundError):
-        pass  # somebody is at work there, or has just begun
+        pass
 
 
 def _sidecars(final: Path, record: Mapping[str, Any]) -> None:
