@@ -78,6 +78,7 @@ def export(
     if not final.parent.is_dir():
         raise UserError("the target's folder does not exist", where=final.parent,
                         next_step=f"mkdir -p {final.parent}")
+    _remove_left(final)
     nodes = image_tree(image, generated(image.config), physical)
     record = _record(image, settings)
     if final.exists() and not force:
@@ -159,8 +160,6 @@ def _workplace(final: Path) -> Iterator[Path]:
     token = f".{final.name}.{secrets.token_hex(6)}"
     lock, work = final.parent / f"{token}.lock", final.parent / f"{token}.part"
     try:
-        for left in final.parent.glob(f".{final.name}.*.lock"):
-            _remove_if_dead(left)
         held = lock.open("x")
     except OSError as error:
         raise UserError("the target cannot be written", where=final.parent, got=error.strerror,
@@ -175,27 +174,30 @@ def _workplace(final: Path) -> Iterator[Path]:
             lock.unlink(missing_ok=True)
 
 
-def _remove_if_dead(left: Path) -> None:
-    """Remove what an export left, unless it is at work."""
-    try:
-        with left.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left.with_suffix(".part"), ignore_errors=True)
-            left.unlink(missing_ok=True)
-    except (BlockingIOError, FileNotFoundError):
-        pass
+def _remove_left(final: Path) -> None:
+    """Remove what killed exports to this name left, but not what is at work."""
+    for left in final.parent.glob(f".{final.name}.*.lock"):
+        try:
+            with left.open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left.with_suffix(".part"), ignore_errors=True)
+                left.unlink(missing_ok=True)
+        except (BlockingIOError, FileNotFoundError):
+            continue
 
 
 def _sidecars(final: Path, record: Mapping[str, Any]) -> None:
     """The record and the checksum, in sha256sum's format, each by rename."""
-    for suffix, text in (
-        (".json", json.dumps(record, indent=2) + "\n"),
-        (".sha256", f"{record['sha256']}  {final.name}\n"),
-    ):
-        part = final.with_name(f".{final.name}{suffix}.{os.getpid()}")
-        part.write_text(text)
-        _synced(part)
-        part.replace(f"{final}{suffix}")
+    with _workplace(final) as work:
+        for suffix, text in (
+            (".json", json.dumps(record, indent=2) + "\n"),
+            (".sha256", f"{record['sha256']}  {final.name}\n"),
+        ):
+            part = work / f"beside{suffix}"
+            part.write_text(text)
+            part.chmod(0o644 & ~_umask())
+            _synced(part)
+            part.replace(f"{final}{suffix}")
     folder = os.open(final.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
