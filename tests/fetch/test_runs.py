@@ -91,7 +91,9 @@ def test_a_stopped_run_is_gone_on_with(web, store, boot, tmp_path, sign):
         f"wanted = {[small, big]!r}\nboot = {boot!r}\n")
     environment = os.environ | {"PYTHONPATH": f"{images.PROJECT / 'tools'}:{tmp_path}"}
     run = subprocess.Popen([sys.executable, "-c", code, store.root, tmp_path / "cache"],
-                           env=environment, stderr=subprocess.DEVNULL)
+                           env=environment, stderr=subprocess.DEVNULL,
+                           # A test run in the background would pass on an ignored SIGINT.
+                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert begun.wait(30)
     part = tmp_path / "cache" / big.pin.sha256 / f"{big.pin.file}.part"
     while not part.exists() or part.stat().st_size < 1_000_000:
