@@ -16,7 +16,7 @@ from support.archive import package, publish
 pytestmark = pytest.mark.skipif(
     bool(archive.MISSING), reason=f"not run: {', '.join(archive.MISSING)} not on this machine")
 command = importlib.import_module("apertus_image.commands.lock")
-NEXT = "Sat, 16 Jan 2027 09:40:00 UTC"
+NEXT = "Sun, 29 Nov 2026 09:40:00 UTC"  # apt refuses a date to come
 
 
 def packages(version):
