@@ -73,7 +73,7 @@ def test_a_damaged_part_is_fetched_anew(web, tmp_path):
 
 
 def test_one_places_wrong_start_does_not_spoil_the_next(web, tmp_path):
-    web.replies["/bad"] = [server.slow(bytes(len(BODY)), 900_000), server.status(404)]
+    web.replies["/bad"] = [server.ranged(bytes(len(BODY)), 900_000), server.status(404)]
     web.replies["/good"] = [server.ranged(BODY)]
     moved = []
     found = bring(tmp_path, f"{web.url}/bad", f"{web.url}/good", moved=moved)
@@ -82,7 +82,7 @@ def test_one_places_wrong_start_does_not_spoil_the_next(web, tmp_path):
 
 def test_a_slow_line_is_gone_on_with_while_it_gets_on(web, tmp_path, monkeypatch):
     monkeypatch.setattr("apertus_image.fetch.download.CHUNK", 200_000)
-    web.replies["/x"] = [server.slow(BODY, 300_000)]
+    web.replies["/x"] = [server.ranged(BODY, 300_000)]
     moved = []
     assert bring(tmp_path, f"{web.url}/x", moved=moved).read_bytes() == BODY
     assert len(web.asked) > 4 and sum(moved) == len(BODY)

@@ -34,8 +34,12 @@ def cut(body: bytes, at: int) -> Callable:
     return reply
 
 
-def ranged(body: bytes) -> Callable:
-    """Serve `body`, or the rest of it where a range is asked for."""
+def ranged(body: bytes, count: int | None = None) -> Callable:
+    """Serve `body`, or the rest of it where a range is asked for.
+
+    Args:
+        count: cut the connection after so many bytes.
+    """
 
     def reply(handler):
         wanted = handler.headers.get("Range")
@@ -45,24 +49,8 @@ def ranged(body: bytes) -> Callable:
         if wanted:
             handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         handler.end_headers()
-        handler.wfile.write(body[start:])
-
-    return reply
-
-
-def slow(body: bytes, count: int) -> Callable:
-    """Serve `body` or a range of it, but cut the connection after `count` bytes."""
-
-    def reply(handler):
-        wanted = handler.headers.get("Range")
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
-        handler.send_response(206 if wanted else 200)
-        handler.send_header("Content-Length", str(len(body) - start))
-        if wanted:
-            handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-        handler.end_headers()
-        handler.wfile.write(body[start : start + count])
-        handler.close_connection = True
+        handler.wfile.write(body[start:] if count is None else body[start : start + count])
+        handler.close_connection = count is not None
 
     return reply
 
