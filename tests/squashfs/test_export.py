@@ -14,12 +14,16 @@ import time
 import pytest
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
-from apertus_image.oci.layer import Layer
+from apertus_image.oci.layer import Layer, digest
 from apertus_image.oci.paths import LayerPath, Perm
-from apertus_image.squashfs.check import check
+from apertus_image.squashfs.check import check, check_entries
+from apertus_image.squashfs.content import contents
 from apertus_image.squashfs.enroot import generated
-from apertus_image.squashfs.export import default_name, export
-from apertus_image.squashfs.tree import image_tree
+from apertus_image.squashfs.export import Exported, Exporter, default_name
+from apertus_image.squashfs.node import Piece
+from apertus_image.squashfs.source import StoredImage
+from apertus_image.squashfs.tree import merge_layers
+from apertus_image.squashfs.write import Settings, write
 from support import images, trees
 
 pytestmark = [
@@ -46,8 +50,18 @@ def image(tmp_path):
                                             "etc/x": ("new\n", True), "bin/su": ("s", True)})
     paths = [LayerPath(str(lower), (f"^{lower}", ""), (Perm(".*/private$", "0000"),)),
              LayerPath(str(upper), (f"^{upper}", ""), (Perm(".*/su$", "4755"),))]
-    layers = [Layer(f"sha256:{n:064}", 1, (path,), {}) for n, path in enumerate(paths)]
+    layers = [Layer(*digest([path]), (path,), {}) for path in paths]
     return Image.make(CONFIG, layers, "amd64", "2026-07-15T00:00:00Z")
+
+
+def export(image, out, programs, **more) -> Exported:
+    return Exporter(programs, **more).export(StoredImage(image), out)
+
+
+def tree(image):
+    """The nodes of an export, and the layers that prove them."""
+    trees, layers = StoredImage(image).read(None)
+    return merge_layers(trees, generated(image.config)), layers
 
 
 def listing(file, programs):
@@ -80,13 +94,13 @@ def test_every_byte_is_there(image, programs, tmp_path):
     out = tmp_path / "out"
     subprocess.run([programs / "unsquashfs", "-quiet", "-no-progress", "-d", out, done.path],
                    check=True, capture_output=True)
-    wanted = image_tree(image, generated(image.config))
+    wanted, _ = tree(image)
     compared = 0
     for path, node in wanted.items():
         here = out / path.lstrip("/")
         if node.type == "file":
-            data = node.source.read_bytes() if node.source else node.text
-            assert here.read_bytes() == data, path
+            assert here.read_bytes() == b"".join(
+                data for piece in node.pieces for data in contents(piece)), path
             compared += 1
         elif node.type == "link":
             assert os.readlink(here) == node.target
@@ -94,7 +108,7 @@ def test_every_byte_is_there(image, programs, tmp_path):
 
 
 def test_the_generated_files(image, programs, tmp_path):
-    files = {node.path: node.text.decode() for node in generated(CONFIG) if node.text}
+    files = {node.path: node.pieces[0].data.decode() for node in generated(CONFIG) if node.pieces}
     assert files["/etc/environment"] == "PATH=/bin\nA=b c\n"
     assert files["/etc/fstab"].startswith("${ENROOT_ROOTFS}/v /v none x-create=dir,bind")
     rc = files["/etc/rc"]
@@ -108,7 +122,7 @@ def test_the_generated_files(image, programs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "config", [{"Env": ["A=${HOME}"]}, {"Env": ["A=1\n2"]}, {"Labels": {"a": "1\nrm -rf /"}},
+    "config", [{"Env": ["A=${HOME}"]}, {"Env": ["A=1\n2"]}, {"WorkingDir": "here"},
                {"Volumes": {"/a b": {}}}])
 def test_what_enroot_would_mangle_is_refused(config):  # cases 44 to 46
     with pytest.raises(UserError, match="Enroot would mangle"):
@@ -140,7 +154,7 @@ def test_one_hash_whatever_the_surroundings(image, programs, tmp_path, monkeypat
 
 def test_checksum_and_record_lie_beside_it(image, programs, tmp_path):
     done = export(image, tmp_path, programs)
-    assert done.path.name == default_name(image) == f"t-1-{image.image_id[7:19]}.sqsh"
+    assert done.path.name == default_name(StoredImage(image)) == f"t-1-{image.image_id[7:19]}.sqsh"
     subprocess.run(["sha256sum", "--check", "--status", f"{done.path.name}.sha256"], cwd=tmp_path,
                    check=True)
     record = json.loads((tmp_path / f"{done.path.name}.json").read_text())
@@ -169,19 +183,70 @@ def test_a_file_without_its_record_is_read_back(image, programs, tmp_path):
     assert again.written is False and again.record["sha256"] == done.record["sha256"]
 
 
-def test_damage_is_found(image, programs, tmp_path):  # the check's negative control
+def test_the_bits_are_those_of_mksquashfs_on_the_unpacked_tree(image, programs, tmp_path):
     done = export(image, tmp_path, programs)
-    nodes = image_tree(image, generated(image.config))
-    check(done.path, nodes, programs)
-    victim = next(p for p in (tmp_path / "lower").rglob("*") if p.name == "block")
-    victim.chmod(0o644)
-    victim.write_bytes(b"\1" * 512)
-    with pytest.raises(UserError, match="/block"):
-        check(done.path, nodes, programs)
+    unpacked, bare = tmp_path / "unpacked", tmp_path / "bare.sqsh"
+    subprocess.run([programs / "unsquashfs", "-quiet", "-no-progress", "-d", unpacked, done.path],
+                   check=True, capture_output=True)
+    subprocess.run(
+        [programs / "mksquashfs", unpacked, bare, "-all-root", "-mkfs-time", "0", "-all-time", "0",
+         "-noappend", "-no-xattrs", "-no-hardlinks", "-no-sparse", *Settings().arguments()],
+        check=True, capture_output=True)
+    assert bare.read_bytes() == done.path.read_bytes()
+
+
+def test_a_block_that_is_damaged_is_found(image, programs, tmp_path):  # the check's control
+    done = export(image, tmp_path, programs)
+    nodes, layers = tree(image)
+    check(done.path, nodes, layers, programs)
     data = bytearray(done.path.read_bytes())
+    data[200] ^= 0xFF  # among the data blocks, which come first
+    done.path.write_bytes(data)
+    with pytest.raises(UserError, match="cannot read the file|bytes differ"):
+        check(done.path, nodes, layers, programs)
+    check_entries(done.path, nodes, programs)  # the quick check does not look there
     done.path.write_bytes(data[: len(data) // 2])
     with pytest.raises(UserError):
-        check(done.path, nodes, programs)
+        check(done.path, nodes, layers, programs)
+    with pytest.raises(UserError):
+        check_entries(done.path, nodes, programs)
+
+
+def test_a_file_that_was_written_wrongly_is_named(image, programs, tmp_path):
+    nodes, layers = tree(image)
+    path = next(path for path in nodes if path.endswith("/block"))
+    other = nodes[path]._replace(pieces=(Piece(nodes[path].size, data=b"x" * nodes[path].size),))
+    wrong = tmp_path / "wrong.sqsh"
+    write((nodes | {path: other}).values(), wrong, programs, Settings())
+    with pytest.raises(UserError, match="a file's bytes differ") as caught:
+        check(wrong, nodes, layers, programs)
+    assert caught.value.where == path
+    write((nodes | {path: other._replace(mode=0o444 ^ 0o001)}).values(), tmp_path / "mode.sqsh",
+          programs, Settings())
+    for judge in (lambda file: check(file, nodes, layers, programs),
+                  lambda file: check_entries(file, nodes, programs)):
+        with pytest.raises(UserError, match="mode differs"):
+            judge(tmp_path / "mode.sqsh")
+
+
+def test_a_store_that_is_not_what_was_built_is_found(image, programs, tmp_path):
+    victim = next(path for path in (tmp_path / "lower").rglob("*") if path.name == "block")
+    victim.chmod(0o644)
+    victim.write_bytes(bytes([victim.read_bytes()[0] ^ 1]) + victim.read_bytes()[1:])
+    victim.chmod(0o444)
+    with pytest.raises(UserError, match="bytes of a layer differ") as caught:
+        export(image, tmp_path, programs)
+    assert image.layers[0].digest in str(caught.value)
+    assert list(tmp_path.glob("*.sqsh")) == []
+
+
+def test_a_quick_check_is_said_and_made_up_for(image, programs, tmp_path):
+    done = export(image, tmp_path, programs, check="quick")
+    assert done.record["check"] == "quick"
+    again = export(image, tmp_path, programs)
+    assert not again.written and again.record["check"] == "full"
+    assert json.loads((tmp_path / f"{done.path.name}.json").read_text())["check"] == "full"
+    assert export(image, tmp_path, programs, check="quick").record["check"] == "full"
 
 
 def test_a_killed_export_leaves_nothing_under_the_name(image, programs, tmp_path):
@@ -190,8 +255,10 @@ def test_a_killed_export_leaves_nothing_under_the_name(image, programs, tmp_path
     out = tmp_path / "out"
     out.mkdir()
     code = ("import sys; from pathlib import Path; from apertus_image.oci.image import Image;"
-            "from apertus_image.squashfs.export import export;"
-            "export(Image.load(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]))")
+            "from apertus_image.squashfs.export import Exporter;"
+            "from apertus_image.squashfs.source import StoredImage;"
+            "image = StoredImage(Image.load(Path(sys.argv[1])));"
+            "Exporter(Path(sys.argv[3])).export(image, Path(sys.argv[2]))")
     environment = os.environ | {"PYTHONPATH": ":".join(sys.path)}
     for moment in range(12):
         process = subprocess.Popen([sys.executable, "-c", code, file, out, programs],
@@ -201,13 +268,13 @@ def test_a_killed_export_leaves_nothing_under_the_name(image, programs, tmp_path
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for name in out.glob("[!.]*.sqsh"):  # only ever whole
-            check(name, image_tree(image, generated(image.config)), programs)
+            check(name, *tree(image), programs)
     assert export(image, out, programs).path.exists()
     assert sorted(path.name for path in out.glob(".*")) == []
 
 
 def test_the_work_of_a_living_export_is_left_alone(image, programs, tmp_path):
-    name = default_name(image)
+    name = default_name(StoredImage(image))
     lock, work = tmp_path / f".{name}.aa.lock", tmp_path / f".{name}.aa.part"
     work.mkdir()
     with lock.open("x") as held:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import queue
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 from apertus_image.errors import UserError
 from apertus_image.oci import tar
+from apertus_image.oci.ahead import ahead
 from apertus_image.oci.merge import Entry, merged
 from apertus_image.oci.paths import LayerPath
 
@@ -21,7 +20,6 @@ __all__ = ["MEDIA_TYPE", "Layer", "canonical_history", "digest", "stream"]
 MEDIA_TYPE = "application/vnd.oci.image.layer.v1.tar"
 HISTORY_FIELDS = ("created", "created_by", "author", "comment", "empty_layer")  # in Go's order
 CHUNK = 1 << 20
-AHEAD = 4
 
 
 def canonical_history(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,21 +117,8 @@ def _contents(entry: Entry) -> Iterator[bytes]:
 def digest(paths: Iterable[LayerPath],
            physical: Callable[[str], Path] = Path) -> tuple[str, int]:
     """Digest and size of a layer's tar; one thread reads while another hashes."""
-    chunks: queue.Queue[bytes | BaseException | None] = queue.Queue(AHEAD)
-
-    def produce() -> None:
-        try:
-            for chunk in stream(paths, physical):
-                chunks.put(chunk)
-            chunks.put(None)
-        except BaseException as error:  # handed over, and raised where it is waited for
-            chunks.put(error)
-
-    threading.Thread(target=produce, daemon=True).start()
     found, size = hashlib.sha256(), 0
-    while (chunk := chunks.get()) is not None:
-        if isinstance(chunk, BaseException):
-            raise chunk
+    for chunk in ahead(stream(paths, physical)):
         found.update(chunk)
         size += len(chunk)
     return f"sha256:{found.hexdigest()}", size

@@ -1,117 +1,161 @@
-"""Reading a SquashFS back whole, and comparing every byte with what it was made of."""
+"""Reading a SquashFS back, and comparing it with the tree that it was made of.
+
+unsquashfs, the referee, writes the file system as a list of entries and then the bytes of its
+files, every block decompressed, one after the other.
+"""
 
 from __future__ import annotations
 
-import os
-import re
+import contextlib
 import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from apertus_image.errors import UserError, raise_all
-from apertus_image.squashfs.tree import Node
+from apertus_image.oci.ahead import ahead
+from apertus_image.squashfs import pseudo
+from apertus_image.squashfs.node import Node
+from apertus_image.squashfs.proof import Proof, StoredLayer
 
-__all__ = ["check"]
+__all__ = ["check", "check_entries"]
 
-START = b"# START OF DATA - DO NOT MODIFY\n"
 CHUNK = 1 << 20
-TYPES = {"D": "dir", "R": "file", "S": "link"}
+FIRST = 100
 
 
-def check(
-    file: Path, nodes: Mapping[str, Node], programs: Path,
-    progress: Callable[[int], None] = lambda _bytes: None,
-) -> None:
-    """Decompress every block; compare each entry and each file's bytes.
-
-    unsquashfs, the referee, writes the file system as a list of entries and then the data of
-    its files one after the other.
+def check_entries(file: Path, nodes: Mapping[str, Node], programs: Path) -> None:
+    """The quick check: every entry's type, mode, owner, size and target, but no file's bytes.
 
     Raises:
         UserError: naming the entries that differ, the first hundred of them.
     """
-    with subprocess.Popen([str(programs / "unsquashfs"), "-quiet", "-pf", "-", str(file)],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        found, data = _entries(process.stdout)
-        problems = _compare(found, nodes)
-        for offset_order in sorted(data, key=lambda each: each[1]):
-            path, _, size = offset_order
-            if not _same(process.stdout, size, nodes.get(path), progress):
-                problems.append(UserError("a file's bytes differ", where=path))
-        said = process.stderr.read().decode(errors="replace")
-        status = process.wait()
-    if status:
-        problems.append(UserError("unsquashfs cannot read the file", where=file, got=said.strip()))
-    raise_all(problems[:100], "the written file is not the image: {n} entries differ")
+    with _unpacked(file, programs, whole=False) as stream:
+        _report(_compare(pseudo.read(stream), nodes))
 
 
-def _entries(stream: BinaryIO) -> tuple[dict[str, Node], list[tuple[str, int, int]]]:
-    """(path -> entry, [(path, offset, size) of each file's data])."""
-    found: dict[str, Node] = {}
-    data = []
-    while (line := stream.readline()) and line != START:
-        if line.startswith(b"#"):
-            continue
-        name, rest = _name(line.rstrip(b"\n"))
-        kind, fields = rest.split(b" ", 1)
-        path = "/" if name == "/" else f"/{name}"
-        # time, mode, uid, gid, and what the type needs
-        _, mode, uid, gid, *more = fields.split(b" ", 4)
-        size, target = 0, ""
-        if kind == b"R":
-            size, offset, _ = (int(part) for part in more[0].split(b" "))
-            data.append((path, offset, size))
-        elif kind == b"S":
-            target = os.fsdecode(more[0])
-        kind_name = TYPES.get(kind.decode(), kind.decode())
-        owner = "" if (uid, gid) == (b"0", b"0") else f" of {uid.decode()}:{gid.decode()}"
-        found[path] = Node(path, kind_name + owner, int(mode, 8), size, target)
-    stream.readline()  # the `#` that closes the heading
-    return found, data
+def check(
+    file: Path, nodes: Mapping[str, Node], layers: list[StoredLayer], programs: Path,
+    progress: Callable[[int], None] = lambda _bytes: None,
+) -> None:
+    """The full check: every block decompressed, every file's bytes proven the image's own.
+
+    Args:
+        layers: those of the image that lie in the store.
+        progress: told the bytes of files read back.
+
+    Raises:
+        UserError: naming the entries that differ, the first hundred of them.
+    """
+    proof = _read_back(file, nodes, layers, programs, progress)
+    differing = proof.differing_files()
+    if not differing and (layers_differing := proof.differing_layers()):
+        # Which file it is shows where each is compared with what it was made of.
+        differing = _read_back(file, nodes, [], programs, lambda _: None).differing_files()
+        differing = differing or layers_differing
+    _report(differing)
 
 
-def _name(line: bytes) -> tuple[str, bytes]:
-    """A name with its backslashes resolved, and the rest of the line."""
-    match = re.match(rb"((?:[^\\ ]|\\.)+) ", line)
-    if match is None:
-        raise UserError("unsquashfs wrote a line that cannot be read", got=line[:200])
-    return os.fsdecode(re.sub(rb"\\(.)", rb"\1", match[1])), line[match.end() :]
+def _read_back(file: Path, nodes: Mapping[str, Node], layers: list[StoredLayer], programs: Path,
+               progress: Callable[[int], None]) -> Proof:
+    proof = Proof(nodes, layers)
+    with _unpacked(file, programs, whole=True) as stream:
+        listed = pseudo.read(stream)
+        _report(_compare(listed, nodes))
+        for batch in ahead(_batches(stream, _files(listed, nodes))):
+            for part in batch:
+                if part.first:
+                    told = proof.begin(part.node)
+                told(part.data)
+                progress(len(part.data))
+                if part.last:
+                    proof.end(part.node)
+    return proof
 
 
-def _compare(found: Mapping[str, Node], nodes: Mapping[str, Node]) -> list[UserError]:
+def _report(problems: list[UserError]) -> None:
+    raise_all(problems[:FIRST], "the written file is not the image: {n} differences")
+
+
+@contextlib.contextmanager
+def _unpacked(file: Path, programs: Path, *, whole: bool) -> Iterator[BinaryIO]:
+    """What unsquashfs writes; where it fails that is raised, and not what follows from it."""
+    command = [str(programs / "unsquashfs"), "-quiet", "-no-progress", "-pf", "-", str(file)]
+    failure = None
+    with tempfile.TemporaryFile() as said:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, bufsize=CHUNK,
+                              env={"LC_ALL": "C"}) as process:
+            try:
+                yield process.stdout
+            except UserError as error:
+                failure = error
+            finally:
+                if not whole or failure:
+                    process.terminate()
+        said.seek(0)
+        words = said.read().decode(errors="replace").strip()
+    if process.returncode > 0 or (whole and process.returncode and not failure):
+        raise UserError("unsquashfs cannot read the file", where=file, got=words[-2000:],
+                        next_step="export it again") from failure
+    if failure:
+        raise failure
+
+
+def _compare(listed: list[pseudo.Listed], nodes: Mapping[str, Node]) -> list[UserError]:
     problems = []
+    found = {each.node.path: each for each in listed}
     for path in sorted({*found, *nodes}):
         got, wanted = found.get(path), nodes.get(path)
         if got is None or wanted is None:
             problems.append(UserError("an entry is " + ("missing" if got is None else "too many"),
                                       where=path))
             continue
+        if got.owner != (0, 0):
+            problems.append(UserError("an entry's owner differs", where=path, expected="0:0",
+                                      got="{}:{}".format(*got.owner)))
         for what in ("type", "mode", "size", "target"):
-            a, b = getattr(wanted, what), getattr(got, what)
-            if what == "mode" and wanted.type == "link":
-                continue
-            if a != b:
+            a, b = getattr(wanted, what), getattr(got.node, what)
+            if a != b and not (what == "mode" and wanted.type == "link"):
+                form = oct if what == "mode" else str
                 problems.append(UserError(f"an entry's {what} differs", where=path,
-                                          expected=a, got=b))
+                                          expected=form(a), got=form(b)))
     return problems
 
 
-def _same(stream: BinaryIO, size: int, node: Node | None, progress) -> bool:
-    """Read a file's bytes from the stream, comparing them with their source."""
-    source = node.source.open("rb", buffering=0) if node and node.source else None
-    text = node.text if node else None
-    same, done = node is not None, 0
-    try:
-        while done < size:
-            data = stream.read(min(CHUNK, size - done))
-            if not data:
-                return False
-            other = source.read(len(data)) if source else (text or b"")[done : done + len(data)]
-            same = same and data == other
-            done += len(data)
-            progress(len(data))
-    finally:
-        if source:
-            source.close()
-    return same
+def _files(listed: list[pseudo.Listed], nodes: Mapping[str, Node]) -> list[Node]:
+    """The tree's files in the order of their bytes."""
+    files = [each for each in listed if each.node.type == "file"]
+    return [nodes[each.node.path] for each in sorted(files, key=lambda each: each.offset)]
+
+
+class _Part(NamedTuple):
+    node: Node
+    data: bytes
+    first: bool
+    last: bool
+
+
+def _batches(stream: BinaryIO, files: list[Node]) -> Iterator[list[_Part]]:
+    """The files' bytes, about a MiB at a time, whether a file is larger or smaller."""
+    batch, size = [], 0
+    for node in files:
+        left = node.size
+        while left or not node.size:
+            wanted = min(CHUNK, left)
+            data = stream.read(wanted)
+            if len(data) < wanted:
+                raise UserError("the written file ends too early", where=node.path,
+                                expected=f"{node.size} bytes",
+                                got=f"{node.size - left + len(data)} bytes")
+            batch.append(_Part(node, data, left == node.size, left == wanted))
+            left -= wanted
+            size += wanted
+            if size >= CHUNK:
+                yield batch
+                batch, size = [], 0
+            if not left:
+                break
+    yield batch
+    if stream.read(1):
+        raise UserError("the written file has more bytes than its entries")

@@ -6,16 +6,18 @@ bits. What Enroot would mangle is refused with a word.
 
 from __future__ import annotations
 
+import os
+import posixpath
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from apertus_image.errors import UserError, raise_all
-from apertus_image.squashfs.tree import Node
+from apertus_image.squashfs.node import Node, Piece
 
 __all__ = ["generated"]
 
-RC_LOCAL = b"""\
+RC_LOCAL = """\
 # Sourced by /etc/rc before it starts the command. Pyxis writes its own here,
 # unless the entry point is enabled.
 """
@@ -34,11 +36,15 @@ def generated(config: Mapping[str, Any]) -> list[Node]:
             f"${{ENROOT_ROOTFS}}{path} {path} none x-create=dir,bind,rw,nosuid,nodev 0 0\n"
             for path in sorted(config.get("Volumes") or {})),
         "/etc/rc": _rc(config),
-        "/etc/rc.local": RC_LOCAL.decode(),
+        "/etc/rc.local": RC_LOCAL,
     }
-    nodes = [Node(path, "file", 0o644, len(text.encode()), text=text.encode())
-             for path, text in texts.items()]
-    return [*nodes, Node(config.get("WorkingDir") or "/", "dir", 0o755)]
+    nodes = [Node(path, "file", 0o644, len(data := os.fsencode(text)),
+                  pieces=(Piece(len(data), data=data),)) for path, text in texts.items()]
+    return [*nodes, Node(_workdir(config), "dir", 0o755)]
+
+
+def _workdir(config: Mapping[str, Any]) -> str:
+    return posixpath.normpath(config.get("WorkingDir") or "/").replace("//", "/")
 
 
 def _rc(config: Mapping[str, Any]) -> str:
@@ -46,9 +52,10 @@ def _rc(config: Mapping[str, Any]) -> str:
 
     Pyxis needs rc.local sourced and the arguments executed (notes on Enroot, 2).
     """
-    labels = "".join(f"# {key}={value}\n"
-                     for key, value in sorted((config.get("Labels") or {}).items()))
-    workdir = shlex.quote(config.get("WorkingDir") or "/")
+    # A line end would make shell code of the rest; Enroot makes it a blank.
+    labels = "".join(f"# {' '.join(f'{key} {value}'.splitlines())}\n"
+                     for key, value in (config.get("Labels") or {}).items())
+    workdir = shlex.quote(_workdir(config))
     entry = [shlex.quote(word) for word in config.get("Entrypoint") or []]
     command = [shlex.quote(word) for word in config.get("Cmd") or []]
     default = " ".join([*entry, *command]) or "/bin/sh"
@@ -65,7 +72,7 @@ def _rc(config: Mapping[str, Any]) -> str:
 def _mangled(config: Mapping[str, Any]) -> list[UserError]:
     def told(what: str, value: str, why: str) -> UserError:
         return UserError(f"Enroot would mangle {what}", got=repr(value), expected=why,
-                         next_step="mend the config in nix/image.nix")
+                         next_step="mend the image's config")
 
     found = []
     for each in config.get("Env") or []:
@@ -73,9 +80,9 @@ def _mangled(config: Mapping[str, Any]) -> list[UserError]:
             found.append(told("an Env entry", each, "one line: /etc/environment has no quoting"))
         if "${" in each:
             found.append(told("an Env entry", each, "no ${…}: it is replaced from the host"))
-    for key, value in (config.get("Labels") or {}).items():
-        if "\n" in key + value:
-            found.append(told("a label", f"{key}={value}", "one line: the rest becomes shell code"))
+    workdir = config.get("WorkingDir") or "/"
+    if not workdir.startswith("/") or ".." in workdir.split("/") or "\n" in workdir:
+        found.append(told("the working directory", workdir, "an absolute path, in one line"))
     found += [told("a volume", path, "no blank: start fails on it")
               for path in config.get("Volumes") or {} if any(c.isspace() for c in path)]
     return found

@@ -1,35 +1,33 @@
-"""An export under its final name: written beside it, read back, then renamed.
-
-A killed export leaves nothing under the final name; the next one to the same name removes what
-it left, and two at a time do not harm each other.
-"""
+"""An image as one SquashFS file: written beside its final name, read back, then named."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import re
-import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from apertus_image.errors import UserError
-from apertus_image.oci.image import Image
-from apertus_image.squashfs.check import check
+from apertus_image.squashfs.check import check, check_entries
 from apertus_image.squashfs.enroot import generated
-from apertus_image.squashfs.tree import Node, image_tree
+from apertus_image.squashfs.final import name_it, remove_left, sidecars, workplace
+from apertus_image.squashfs.node import Node
+from apertus_image.squashfs.proof import StoredLayer
+from apertus_image.squashfs.source import Source
+from apertus_image.squashfs.tree import merge_layers
 from apertus_image.squashfs.write import FORMAT_VERSION, Settings, write
 
-__all__ = ["Exported", "default_name", "export"]
+__all__ = ["CHECKS", "Exported", "Exporter", "default_name"]
 
-CHUNK = 1 << 20
+CHECKS = ("full", "quick")
+SCHEMA = "apertus-image/export/1"
+MADE = ("schema", "format", "image", "layers", "architecture", "settings")
+"""The record's fields that say which bits an export has to have."""
 
 
 @dataclass(frozen=True)
@@ -47,92 +45,133 @@ class Exported:
     written: bool
 
 
-def default_name(image: Image) -> str:
+def default_name(source: Source) -> str:
     """NAME-VERSION-ID.sqsh; the ID is 12 hex of the image ID, so the name keeps the identity."""
-    labels = image.config.get("Labels") or {}
+    labels = source.config.get("Labels") or {}
     parts = [labels.get("org.opencontainers.image.title", "image"),
              labels.get("org.opencontainers.image.version", "0"),
-             image.image_id.removeprefix("sha256:")[:12]]
+             source.image_id.removeprefix("sha256:")[:12]]
     return "-".join(re.sub(r"[^0-9A-Za-z.+_-]", "_", part) for part in parts) + ".sqsh"
 
 
-def export(
-    image: Image, out: Path, programs: Path, *,
-    settings: Settings | None = None, force: bool = False, physical=Path,
-    progress: Callable[[str, int], Callable[[int], None]] = lambda _label, _n: lambda _done: None,
-) -> Exported:
-    """Write an image as one SquashFS file, its checksum and its record beside it.
+@dataclass(frozen=True)
+class Exporter:
+    """How images are exported.
 
-    Args:
-        out: a folder, or the file's name.
+    Attributes:
         programs: folder of the pinned mksquashfs and unsquashfs.
-        force: whether another file of that name may be replaced.
-        progress: given a label and a total, gives what each step is told to.
-
-    Raises:
-        UserError: another file has the name, there is no room, the target cannot be
-            written, a store path is gone, or what was written is not the image.
+        settings: how the file is compressed.
+        check: `full` reads every byte back, `quick` the entries alone.
+        force: whether another file of the name may be replaced.
+        progress: given a label and a total of bytes, gives what each step is told to.
+        tell: given words of warning.
     """
-    settings = settings or Settings()
-    final = out / default_name(image) if out.is_dir() else out
-    if not final.parent.is_dir():
-        raise UserError("the target's folder does not exist", where=final.parent,
-                        next_step=f"mkdir -p {final.parent}")
-    _remove_left(final)
-    nodes = image_tree(image, generated(image.config), physical)
-    record = _record(image, settings)
-    if final.exists() and not force:
-        return _there_already(final, record, nodes, programs)
-    size = sum(node.size for node in nodes.values())
-    _room(final.parent, size)
-    with _workplace(final) as work:
-        part = work / "part.sqsh"
-        write(nodes.values(), part, programs, settings, _percent(progress, size))
+
+    programs: Path
+    settings: Settings = Settings()
+    check: str = "full"
+    force: bool = False
+    progress: Callable[[str, int], Callable[[int], None]] = lambda _label, _n: lambda _done: None
+    tell: Callable[[str], None] = lambda _words: None
+
+    def export(self, source: Source, out: Path) -> Exported:
+        """Write an image as one SquashFS file, its checksum and its record beside it.
+
+        Args:
+            out: a folder, or the file's name.
+
+        Raises:
+            UserError: another file has the name, there is no room, the target cannot be
+                written, a part of the image is gone or damaged, or what was written is not
+                the image.
+        """
+        final = out / default_name(source) if out.is_dir() else out
+        if not final.parent.is_dir():
+            raise UserError("the target's folder does not exist", where=final.parent,
+                            next_step=f"mkdir -p {final.parent}")
+        remove_left(final)
+        record = self._record(source)
+        with workplace(final) as work:
+            if final.exists() and not self.force:
+                return self._there_already(source, final, record, work)
+            nodes, layers = self._tree(source, work)
+            total = sum(node.size for node in nodes.values())
+            _room(final.parent, total)
+            part = work / "part.sqsh"
+            write(nodes.values(), part, self.programs, self.settings,
+                  self.progress("writing", total))
+            record |= self._checked(part, nodes, layers)
+            if not name_it(part, final, replace=self.force):
+                return self._there_already(source, final, self._record(source), work)
+        _beside(final, record)
+        return Exported(final, record, True)
+
+    def _record(self, source: Source) -> dict[str, Any]:
+        return {"schema": SCHEMA, "format": FORMAT_VERSION, "image": source.image_id,
+                "layers": source.layers, "architecture": source.architecture,
+                "settings": dict(vars(self.settings))}
+
+    def _tree(self, source: Source, scratch: Path) -> tuple[dict[str, Node], list[StoredLayer]]:
+        def hidden(node: Node) -> None:
+            self.tell(f"{node.path} is a {node.type} in the image: as in Enroot's own import, a "
+                      "folder takes its place and hides what it led to")
+
+        trees, layers = source.read(scratch)
+        return merge_layers(trees, generated(source.config), hidden), layers
+
+    def _checked(self, file: Path, nodes: dict[str, Node], layers: list[StoredLayer]
+                 ) -> dict[str, Any]:
+        """Read a file back; what its record says of it."""
         with ThreadPoolExecutor(1) as pool:
-            digest = pool.submit(_sha256, part)
-            check(part, nodes, programs, progress("reading it back", size))
-            record |= {"file": final.name, "size": part.stat().st_size,
-                       "sha256": digest.result(), "check": "full"}
-        part.chmod(0o644 & ~_umask())
-        _synced(part)
-        if force:
-            part.replace(final)
-        else:
-            try:
-                os.link(part, final)  # never over another's file
-            except FileExistsError:
-                return _there_already(final, record, nodes, programs)
-    _sidecars(final, record)
-    return Exported(final, record, True)
+            # mksquashfs writes the first block last, so this cannot run beside it.
+            digest = pool.submit(_sha256, file)
+            if self.check == "full":
+                total = sum(node.size for node in nodes.values())
+                check(file, nodes, layers, self.programs,
+                      self.progress("reading it back", total))
+            else:
+                check_entries(file, nodes, self.programs)
+            return {"size": file.stat().st_size, "sha256": digest.result(), "check": self.check}
 
-
-def _record(image: Image, settings: Settings) -> dict[str, Any]:
-    return {"format": FORMAT_VERSION, "image": image.image_id,
-            "layers": [layer.digest for layer in image.layers],
-            "architecture": image.architecture, "settings": dict(vars(settings))}
-
-
-def _there_already(
-    final: Path, record: Mapping[str, Any], nodes: Mapping[str, Node], programs: Path
-) -> Exported:
-    """Success if the file is this very export; read back where nothing says it was."""
-    sidecar = Path(f"{final}.json")
-    made = ("format", "image", "layers", "architecture", "settings")
-    told = json.loads(sidecar.read_text()) if sidecar.is_file() else None
-    if told is None:
+    def _there_already(self, source: Source, final: Path, record: dict[str, Any], work: Path
+                       ) -> Exported:
+        """Success if the file is this very export; read back where nothing says it was."""
+        told = _told(final)
+        if told is not None:
+            if any(told.get(key) != record[key] for key in MADE):
+                raise _occupied(final, f"an export of {told.get('image')}, otherwise made")
+            if told["size"] != final.stat().st_size:
+                raise _occupied(final, f"{final.stat().st_size} bytes, its record says "
+                                       f"{told['size']}")
+            if told["check"] == "full" or self.check != "full":
+                return Exported(final, told, False)
         # A run may have been stopped between the file's name and its record's.
+        nodes, layers = self._tree(source, work)
         try:
-            check(final, nodes, programs)
+            record |= self._checked(final, nodes, layers)
         except UserError as error:
-            raise _occupied(final, "a file that is not this image") from error
-        told = {**record, "file": final.name, "size": final.stat().st_size,
-                "sha256": _sha256(final), "check": "full"}
-        _sidecars(final, told)
-    elif any(told.get(key) != record[key] for key in made):
-        raise _occupied(final, f"an export of {told.get('image')}")
-    elif told["size"] != final.stat().st_size:
-        raise _occupied(final, f"{final.stat().st_size} bytes, its record says {told['size']}")
-    return Exported(final, told, False)
+            raise _occupied(final, f"a file that is not this image: {error.what}") from error
+        if told is not None and told["sha256"] != record["sha256"]:
+            raise _occupied(final, "a file with another SHA-256 than its record's")
+        _beside(final, record)
+        return Exported(final, record, False)
+
+
+def _told(final: Path) -> dict[str, Any] | None:
+    """The record beside a file; None if there is none that can be read."""
+    try:
+        told = json.loads(Path(f"{final}.json").read_bytes())
+        return told if {*MADE, "size", "sha256", "check"} <= told.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _beside(final: Path, record: dict[str, Any]) -> None:
+    """The record, and the checksum in sha256sum's format, which names the file."""
+    sidecars(final, {
+        ".json": json.dumps(record | {"file": final.name}, indent=2) + "\n",
+        ".sha256": f"{record['sha256']}  {final.name}\n",
+    })
 
 
 def _occupied(final: Path, got: str) -> UserError:
@@ -150,88 +189,6 @@ def _room(folder: Path, size: int) -> None:
                         next_step="make room, or choose another folder with -o")
 
 
-@contextlib.contextmanager
-def _workplace(final: Path) -> Iterator[Path]:
-    """A folder beside the final name, and a lock beside that while its export lives.
-
-    The kernel frees the lock of a killed export, which is how the next one knows that the
-    folder is nobody's. The lock comes first, so that no folder is without one.
-    """
-    token = f".{final.name}.{secrets.token_hex(6)}"
-    lock, work = final.parent / f"{token}.lock", final.parent / f"{token}.part"
-    try:
-        held = lock.open("x")
-    except OSError as error:
-        raise UserError("the target cannot be written", where=final.parent, got=error.strerror,
-                        next_step="choose another folder with -o") from error
-    with held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        work.mkdir()
-        try:
-            yield work
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-            lock.unlink(missing_ok=True)
-
-
-def _remove_left(final: Path) -> None:
-    """Remove what killed exports to this name left, but not what is at work."""
-    for left in final.parent.glob(f".{final.name}.*.lock"):
-        try:
-            with left.open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left.with_suffix(".part"), ignore_errors=True)
-                left.unlink(missing_ok=True)
-        except (BlockingIOError, FileNotFoundError):
-            continue
-
-
-def _sidecars(final: Path, record: Mapping[str, Any]) -> None:
-    """The record and the checksum, in sha256sum's format, each by rename."""
-    with _workplace(final) as work:
-        for suffix, text in (
-            (".json", json.dumps(record, indent=2) + "\n"),
-            (".sha256", f"{record['sha256']}  {final.name}\n"),
-        ):
-            part = work / f"beside{suffix}"
-            part.write_text(text)
-            part.chmod(0o644 & ~_umask())
-            _synced(part)
-            part.replace(f"{final}{suffix}")
-    folder = os.open(final.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _percent(progress, size: int) -> Callable[[int], None]:
-    """mksquashfs tells percentages; progress counts bytes."""
-    told, done = progress("writing", size), 0
-
-    def step(percent: int) -> None:
-        nonlocal done
-        now = size * percent // 100
-        told(now - done)
-        done = now
-
-    return step
-
-
-def _synced(file: Path) -> None:
-    with file.open("rb") as data:
-        os.fsync(data.fileno())
-
-
 def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
     with file.open("rb") as data:
-        while chunk := data.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        return hashlib.file_digest(data, "sha256").hexdigest()

@@ -1,0 +1,106 @@
+"""Final names: what stands under one is whole, and its record and checksum lie beside it.
+
+A killed export leaves nothing under the final name; the next one to the same name removes what
+it left, and two at a time do not harm each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from apertus_image.errors import UserError
+
+__all__ = ["name_it", "remove_left", "sidecars", "workplace"]
+
+
+@contextlib.contextmanager
+def workplace(final: Path) -> Iterator[Path]:
+    """A folder beside the final name, and a lock beside that while its export lives.
+
+    The kernel frees the lock of a killed export, which is how the next one knows that the
+    folder is nobody's. The lock comes first, so that no folder is without one.
+
+    Raises:
+        UserError: the target cannot be written.
+    """
+    token = f".{final.name}.{secrets.token_hex(6)}"
+    lock, work = final.parent / f"{token}.lock", final.parent / f"{token}.part"
+    try:
+        held = lock.open("x")
+    except OSError as error:
+        raise UserError("the target cannot be written", where=final.parent, got=error.strerror,
+                        next_step="choose another folder with -o") from error
+    with held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            work.mkdir()
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+def remove_left(final: Path) -> None:
+    """Remove what killed exports to this name left, but not what is at work."""
+    for left in final.parent.glob(f".{glob_escape(final.name)}.*.lock"):
+        try:
+            with left.open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left.with_suffix(".part"), ignore_errors=True)
+                left.unlink(missing_ok=True)
+        except (BlockingIOError, FileNotFoundError, PermissionError):
+            continue
+
+
+def glob_escape(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+def name_it(part: Path, final: Path, *, replace: bool) -> bool:
+    """Give a whole file its name; False if there is another, which stays.
+
+    A hard link never replaces another's file. Where there are none, the name is taken by an
+    empty file first, which only one can make.
+    """
+    part.chmod(0o644 & ~_umask())
+    _synced(part)
+    if replace:
+        part.replace(final)
+        return True
+    try:
+        os.link(part, final)
+    except FileExistsError:
+        return False
+    return True
+
+
+def sidecars(final: Path, texts: Mapping[str, str]) -> None:
+    """Write FINAL+suffix for each suffix, each by rename, and make all names last."""
+    with workplace(final) as work:
+        for suffix, text in texts.items():
+            part = work / f"beside{suffix}"
+            part.write_text(text)
+            part.chmod(0o644 & ~_umask())
+            _synced(part)
+            part.replace(f"{final}{suffix}")
+    _synced(final.parent)
+
+
+def _synced(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

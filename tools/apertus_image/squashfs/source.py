@@ -1,0 +1,122 @@
+"""Where an export's image comes from: the store, or an OCI image layout."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from apertus_image.errors import UserError
+from apertus_image.oci.ahead import ahead
+from apertus_image.oci.compression import compression, decompressed
+from apertus_image.oci.image import Image
+from apertus_image.oci.layout import Descriptor, Layout
+from apertus_image.oci.merge import Entry, merged
+from apertus_image.squashfs.node import Node, Piece
+from apertus_image.squashfs.proof import StoredLayer
+from apertus_image.squashfs.tree import LayerTree
+from apertus_image.squashfs.untar import untar
+
+__all__ = ["LayoutImage", "Source", "StoredImage"]
+
+
+class Source(Protocol):
+    """An image that can be exported.
+
+    Attributes:
+        config: the OCI config's `config` object.
+        image_id: `sha256:…` of the config blob.
+        architecture: OCI's name.
+        layers: digests of the layers' tars (diff ids), lowest first.
+    """
+
+    config: Mapping[str, Any]
+    image_id: str
+    architecture: str
+    layers: list[str]
+
+    def read(self, scratch: Path) -> tuple[list[LayerTree], list[StoredLayer]]:
+        """(every layer's tree, lowest first; those layers whose digests are still to prove).
+
+        Args:
+            scratch: a folder for what has to be decompressed; it stays until the check.
+        """
+
+
+class StoredImage:
+    """An image whose layers lie in the store.
+
+    Args:
+        image: from its image JSON.
+        physical: where a store path lies on this machine (trap 11).
+    """
+
+    def __init__(self, image: Image, physical: Callable[[str], Path] = Path) -> None:
+        self._image, self._physical = image, physical
+        self.config, self.image_id = image.config, image.image_id
+        self.architecture = image.architecture
+        self.layers = [layer.digest for layer in image.layers]
+
+    def read(self, scratch: Path) -> tuple[list[LayerTree], list[StoredLayer]]:
+        """Nothing is decompressed: the files are where they are."""
+        stored = [StoredLayer(layer.digest, tuple(merged(layer.paths, self._physical)))
+                  for layer in self._image.layers]
+        return [LayerTree({entry.name: _node(entry) for entry in layer.entries})
+                for layer in stored], stored
+
+
+def _node(entry: Entry) -> Node:
+    pieces = (Piece(entry.size, entry.source),) if entry.size else ()
+    return Node(entry.name, entry.type, entry.mode, entry.size, entry.target, pieces)
+
+
+class LayoutImage:
+    """An image of an OCI image layout.
+
+    Args:
+        wanted: a digest, or a name; empty where there is one image only.
+        architecture: OCI's name, to choose from an index of several.
+
+    Raises:
+        UserError: there is no such image, or its documents are damaged.
+    """
+
+    def __init__(self, layout: Layout, wanted: str = "", architecture: str = "") -> None:
+        self._layout = layout
+        top = layout.manifest(wanted, architecture)
+        where = layout.path(top.digest)
+        manifest = layout.document(top)
+        descriptor = Descriptor.parse(manifest.get("config"), where)
+        document = layout.document(descriptor)
+        self.config: Mapping[str, Any] = document.get("config") or {}
+        self.image_id = descriptor.digest
+        self.architecture = document.get("architecture") or ""
+        self.layers = list((document.get("rootfs") or {}).get("diff_ids") or [])
+        self._descriptors = [Descriptor.parse(each, where) for each in manifest.get("layers") or []]
+        if len(self.layers) != len(self._descriptors):
+            raise UserError("an image's manifest and config count its layers differently",
+                            where=where, expected=f"{len(self.layers)}, by the config",
+                            got=f"{len(self._descriptors)}", next_step="build the image again")
+
+    def read(self, scratch: Path) -> tuple[list[LayerTree], list[StoredLayer]]:
+        """Every blob is read and compared with its digest; only compressed ones are written out."""
+        trees = [self._tree(descriptor, diff_id, scratch / f"{number}.tar")
+                 for number, (descriptor, diff_id)
+                 in enumerate(zip(self._descriptors, self.layers, strict=True))]
+        return trees, []
+
+    def _tree(self, descriptor: Descriptor, diff_id: str, plain: Path) -> LayerTree:
+        blob = self._layout.blob(descriptor)
+        kind = compression(blob, descriptor.media_type)
+        digest = hashlib.sha256()
+        with plain.open("wb") if kind else contextlib.nullcontext() as out:
+            for chunk in ahead(decompressed(blob, kind, descriptor.digest)):
+                digest.update(chunk)
+                if out:
+                    out.write(chunk)
+        if (found := f"sha256:{digest.hexdigest()}") != diff_id:
+            raise UserError("a layer is not the one that the image's config names", where=blob,
+                            expected=diff_id, got=found, next_step="build the image again")
+        return untar(plain if kind else blob, f"layer {descriptor.digest}")
