@@ -36,8 +36,8 @@ def test_there_are_builders():
     assert len(CALLS) >= 9
 
 
-ORDER = ["errors", "tree", "pins", "store", "bytecode", "elf", "debian", "fetch", "resolve",
-         "wheel", "patch", "image", "oci", "squashfs", "lint", "build", "commands"]
+ORDER = ["errors", "tree", "place", "pins", "store", "bytecode", "elf", "debian", "fetch",
+         "resolve", "wheel", "patch", "image", "oci", "squashfs", "lint", "build", "commands"]
 
 
 FILES = sorted(TOOLS.rglob("*.py"))

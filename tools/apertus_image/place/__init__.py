@@ -1,0 +1,1 @@
+"""What the file system a folder is on does to the files in it: purging, striping."""
