@@ -9,10 +9,12 @@ import click
 
 from apertus_image.build.maker import choose
 from apertus_image.build.run import root
+from apertus_image.commands.images import found
 from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
-from apertus_image.oci.image import Image
-from apertus_image.squashfs.export import export
-from apertus_image.squashfs.write import Settings
+from apertus_image.place.lustre import stripe
+from apertus_image.place.purge import warning
+from apertus_image.squashfs.export import CHECKS, Exporter
+from apertus_image.squashfs.write import COMPRESSORS, Settings
 from apertus_image.store.store import Store
 from apertus_image.ui.errors import command_errors
 from apertus_image.ui.progress import Progress, size
@@ -21,12 +23,17 @@ __all__ = ["main"]
 
 
 @click.command()
-@click.argument("image", type=click.Path(path_type=Path), default=PROJECT / "result")
+@click.argument("image", default=str(PROJECT / "result"), metavar="[IMAGE]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path(),
               show_default="the current folder", help="A folder, or the file's name.")
-@click.option("--compressor", default="zstd", show_default=True)
-@click.option("--level", type=int, default=3, show_default=True)
+@click.option("--compressor", type=click.Choice(list(COMPRESSORS)), default="zstd",
+              show_default=True)
+@click.option("--level", type=int, default=None, help="Of the compressor.  [default: 3 for zstd]")
 @click.option("--block", type=int, default=1 << 20, show_default=True, help="Bytes.")
+@click.option("--check", type=click.Choice(CHECKS), default="full", show_default=True,
+              help="Read every byte back, or the entries alone; the record says which.")
+@click.option("--architecture", default="", metavar="amd64|arm64",
+              help="Which image of an index to take.")
 @click.option("--force", is_flag=True, help="Replace another file of that name.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
 @maker_option
@@ -34,28 +41,40 @@ __all__ = ["main"]
 @setup_option
 @command_errors
 def main(
-    image: Path, output: Path, compressor: str, level: int, block: int, force: bool, as_json: bool,
-    wanted: str, store: Store,
+    image: str, output: Path, compressor: str, level: int | None, block: int, check: str,
+    architecture: str, force: bool, as_json: bool, wanted: str, store: Store,
 ) -> None:
-    """Write IMAGE, an image JSON (default: result), as NAME-VERSION-ID.sqsh.
+    """Write IMAGE as NAME-VERSION-ID.sqsh, for Enroot and Pyxis.
 
-    Straight from the store: no daemon, no registry, no root, no unpacked copy. The file is read
-    back whole before it gets its name; beside it lie its record and its .sha256.
+    IMAGE is an image JSON (default: result), or the folder of an OCI image layout, with :NAME
+    or @DIGEST behind it where it holds several.
+
+    No daemon, no registry, no root, no unpacked copy. The file is read back whole before it
+    gets its name; beside it lie its record (.json) and its checksum (.sha256).
 
     \b
     Example:
       tools/export-sqsh
       tools/export-sqsh result -o /scratch/images
+      tools/export-sqsh layout:v1 -o v1.sqsh --check quick
     """
-    described = Image.load(image)
+    settings = Settings.of(compressor, level, block)
+    source = found(image, store, architecture)
     tools = root(PROJECT, "toolchain", store, choose(PROJECT, store, wanted))
 
     def progress(label: str, total: int):
         return Progress(label, total).add
 
-    done = export(described, output, store.physical(str(tools)) / "bin", force=force,
-                  settings=Settings(compressor, level, block), progress=progress,
-                  physical=store.physical)
+    def tell(words: str) -> None:
+        click.echo(f"warning: {words}", err=True)
+
+    folder = output if output.is_dir() else output.parent
+    if words := warning(folder):
+        tell(words)
+    if folder.is_dir() and (words := stripe(folder).warning):
+        tell(words)
+    exporter = Exporter(store.physical(str(tools)) / "bin", settings, check, force, progress, tell)
+    done = exporter.export(source, output)
     if not done.written:
         click.echo("an identical export is there already", err=True)
     click.echo(f"{size(done.record['size'])}, sha256 {done.record['sha256']}", err=True)

@@ -19,10 +19,20 @@ from apertus_image.squashfs import pseudo
 from apertus_image.squashfs.node import Node
 from apertus_image.squashfs.proof import Proof, StoredLayer
 
-__all__ = ["check", "check_entries"]
+__all__ = ["check", "check_entries", "listing"]
 
 CHUNK = 1 << 20
 FIRST = 100
+
+
+def listing(file: Path, programs: Path) -> list[pseudo.Listed]:
+    """Every entry of a SquashFS, the root first.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    with _unpacked(file, programs, whole=False) as stream:
+        return pseudo.read(stream)
 
 
 def check_entries(file: Path, nodes: Mapping[str, Node], programs: Path) -> None:
@@ -31,8 +41,7 @@ def check_entries(file: Path, nodes: Mapping[str, Node], programs: Path) -> None
     Raises:
         UserError: naming the entries that differ, the first hundred of them.
     """
-    with _unpacked(file, programs, whole=False) as stream:
-        _report(_compare(pseudo.read(stream), nodes))
+    _report(_compare(listing(file, programs), nodes))
 
 
 def check(

@@ -21,7 +21,7 @@ from apertus_image.squashfs.content import send, write_all
 from apertus_image.squashfs.node import Node
 from apertus_image.squashfs.pseudo import definitions
 
-__all__ = ["FORMAT_VERSION", "Settings", "write"]
+__all__ = ["COMPRESSORS", "FORMAT_VERSION", "Settings", "write"]
 
 FORMAT_VERSION = 2
 """Of the bits: raised whenever the same tree would give another file."""
@@ -29,19 +29,40 @@ FORMAT_VERSION = 2
 PIPE = 1 << 20  # bytes, the most that a user may ask for
 
 
+COMPRESSORS = {"zstd": range(1, 23), "gzip": range(1, 10), "xz": range(0), "lzo": range(0),
+               "lz4": range(0)}
+"""mksquashfs's names, and the levels that each has."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a SquashFS is compressed.
 
     Attributes:
-        compressor: mksquashfs's name of it.
-        level: of the compressor, None where it has none.
+        compressor: one of COMPRESSORS.
+        level: of the compressor, None where it has none or its own default is meant.
         block: bytes, a power of two from 4 KiB to 1 MiB.
     """
 
     compressor: str = "zstd"
     level: int | None = 3
     block: int = 1 << 20
+
+    @classmethod
+    def of(cls, compressor: str, level: int | None, block: int) -> Settings:
+        """From what a user says; zstd has level 3 unless they say another.
+
+        Raises:
+            UserError: what mksquashfs would refuse, before anything is begun.
+        """
+        levels = COMPRESSORS[compressor]
+        if level is not None and level not in levels:
+            raise UserError("no such compression level", where=compressor, got=level,
+                            expected=f"{levels[0]} to {levels[-1]}" if levels else "none")
+        if block not in (1 << n for n in range(12, 21)):
+            raise UserError("no such block size", got=block,
+                            expected="a power of two from 4096 to 1048576")
+        return cls(compressor, 3 if level is None and compressor == "zstd" else level, block)
 
     def arguments(self) -> list[str]:
         level = [] if self.level is None else ["-Xcompression-level", str(self.level)]

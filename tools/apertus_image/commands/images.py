@@ -1,0 +1,39 @@
+"""The images that a command can be given, by how they are named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from apertus_image.errors import UserError
+from apertus_image.oci.image import Image
+from apertus_image.oci.layout import Layout
+from apertus_image.squashfs.source import LayoutImage, Source, StoredImage
+from apertus_image.store.store import Store
+
+__all__ = ["found"]
+
+IN_LAYOUT = re.compile(r"(?P<folder>.+?)(?:@(?P<digest>sha256:[0-9a-f]{64})|:(?P<name>[^/:@]+))?")
+
+
+def found(image: str, store: Store, architecture: str = "") -> Source:
+    """An image JSON, or an image of an OCI layout.
+
+    Args:
+        image: a path; of a layout's folder also `FOLDER:NAME` or `FOLDER@sha256:…`.
+        store: where the layers of an image JSON lie.
+        architecture: OCI's name, to choose from an index of a layout.
+
+    Raises:
+        UserError: it is none of them.
+    """
+    parts = IN_LAYOUT.fullmatch(image)
+    for folder, wanted in ((image, ""),
+                           (parts["folder"], parts["digest"] or parts["name"] or "")):
+        if Path(folder).is_dir():
+            return LayoutImage(Layout(Path(folder)), wanted, architecture)
+    if not Path(image).exists():
+        raise UserError("no such image", where=image,
+                        expected="an image JSON, or the folder of an OCI image layout",
+                        next_step="tools/build makes result")
+    return StoredImage(Image.load(Path(image)), store.physical)
