@@ -37,7 +37,8 @@ def test_there_are_builders():
 
 
 ORDER = ["errors", "tree", "place", "pins", "store", "bytecode", "elf", "debian", "fetch",
-         "resolve", "wheel", "patch", "image", "oci", "squashfs", "lint", "build", "commands"]
+         "resolve", "wheel", "patch", "image", "oci", "registry", "squashfs", "lint", "build",
+         "commands"]
 
 
 FILES = sorted(TOOLS.rglob("*.py"))

@@ -1,0 +1,1 @@
+"""OCI registries: pushing, pulling and attaching (distribution-spec 1.1)."""

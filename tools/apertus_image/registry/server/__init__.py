@@ -1,0 +1,1 @@
+"""A site's own registry: the real docker-registry program over one folder that lasts."""
