@@ -181,6 +181,16 @@ def test_what_cannot_be_read_is_told_and_kept(pushed):
     assert layout.blob(digest).exists() and "cannot be read" in report["damaged"][0]["got"]
 
 
+def test_a_folder_that_cannot_be_listed_is_not_called_clean(pushed):
+    folder, *_ = pushed
+    layers = folder / "data/docker/registry/v2/repositories/one" / LAYERS
+    shutil.rmtree(layers)
+    layers.symlink_to(layers.name)  # to itself: an error for root, too
+    result = site.run("fsck", folder)
+    assert result.returncode == 1 and "cannot be checked" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_uploads_of_long_ago_are_removed_at_a_start(pushed):
     folder, *_ = pushed
     with site.serving(folder) as server:

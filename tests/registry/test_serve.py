@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import resource
 import signal
 import socket
 import stat
@@ -175,6 +176,19 @@ def test_where_no_registry_lives_the_next_step_is_told(folder, command):
     result = site.run(command, folder)
     assert result.returncode == 1 and f"tools/registry serve {folder}" in result.stderr
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_no_room_for_its_own_files_is_one_clear_error(folder, room):
+    """A limit on files' sizes stands for the full disk: 100 bytes hold the lock alone."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        result = site.run("serve", folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert result.returncode == 1 and "folder cannot be used" in result.stderr
+    assert "Traceback" not in result.stderr and site.run("status", folder).returncode == 1
 
 
 def test_a_missing_program_is_named_by_its_package(folder):

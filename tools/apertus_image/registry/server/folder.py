@@ -11,8 +11,8 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from io import FileIO
 from pathlib import Path
-from typing import IO
 
 from apertus_image.errors import UserError
 from apertus_image.place.purge import purged
@@ -53,7 +53,7 @@ class Holder:
 class Lock:
     """The lock, held by this process and by every child that inherits its descriptor."""
 
-    def __init__(self, file: IO[str], doing: str, port: int | None) -> None:
+    def __init__(self, file: FileIO, doing: str, port: int | None) -> None:
         self._file = file
         self.fd, self.port = file.fileno(), port
         self._holder = Holder(doing, os.getpid(), socket.gethostname(), port=port)
@@ -66,10 +66,8 @@ class Lock:
         self._tell()
 
     def _tell(self) -> None:
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(json.dumps(asdict(self._holder)) + "\n")
-        self._file.flush()
+        self._file.truncate(0)
+        self._file.write(json.dumps(asdict(self._holder)).encode() + b"\n")
 
 
 class Folder:
@@ -94,7 +92,11 @@ class Folder:
         Raises:
             UserError: it is not.
         """
-        if not self._lock.exists():
+        try:
+            there = self._lock.exists()
+        except PermissionError as error:
+            raise self.unusable(error) from error
+        if not there:
             raise UserError("no registry lives here", where=self.path,
                             expected="a folder that `tools/registry serve` made",
                             got="another folder" if self.path.exists() else "nothing",
@@ -127,7 +129,7 @@ class Folder:
             self._lock.touch()  # first: what has no lock is not ours
             self.data.mkdir(exist_ok=True)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self.unusable(error) from error
 
     @contextlib.contextmanager
     def hold(self, doing: str) -> Iterator[Lock]:
@@ -137,9 +139,9 @@ class Folder:
             UserError: another has it; its file system has no locks.
         """
         try:
-            file = self._lock.open("a+", encoding="utf-8")
+            file = self._lock.open("ab", buffering=0)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise self.unusable(error) from error
         with file:
             for left in reversed(range(TRIES)):
                 try:
@@ -153,14 +155,24 @@ class Folder:
                     raise UserError("this file system has no locks", where=self.path,
                                     got=error.strerror, next_step="choose a folder on another "
                                     "one, or have it mounted with flock") from error
-            yield Lock(file, doing, self._last().port)
+            try:
+                lock = Lock(file, doing, self._last().port)
+            except OSError as error:
+                raise self.unusable(error) from error
+            yield lock
 
     def holder(self) -> Holder | None:
-        """Who holds the lock now, or None."""
+        """Who holds the lock now, or None.
+
+        Raises:
+            UserError: the folder is another user's.
+        """
         try:
             file = self._lock.open(encoding="utf-8")
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise self.unusable(error) from error
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -218,6 +230,8 @@ class Folder:
         return UserError("the folder is in use", where=self.path, got=holder,
                          expected="one server or fsck a folder", next_step=step)
 
-    def _unwritable(self, error: OSError) -> UserError:
-        return UserError("the folder cannot be written", where=error.filename or self.path,
-                         got=error.strerror, next_step="choose a folder of yours")
+    def unusable(self, error: OSError) -> UserError:
+        """What to tell when the folder cannot be read or written."""
+        return UserError("the registry's folder cannot be used", got=error.strerror,
+                         where=error.filename or self.path,
+                         next_step="make room if it is full, or choose a folder of yours")

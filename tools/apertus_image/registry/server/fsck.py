@@ -126,9 +126,14 @@ def check(root: Path, *, full: bool, repair: bool, progress: Telling = _silent) 
         progress: called with a label and a total of bytes, gives what is called with each count.
 
     Raises:
-        UserError: something cannot be removed.
+        UserError: links cannot be read, or something cannot be removed.
     """
-    return _Check(Layout(root), root, full, repair, progress).run()
+    try:
+        return _Check(Layout(root), root, full, repair, progress).run()
+    except OSError as error:
+        raise UserError("the registry's files cannot be checked", where=error.filename or root,
+                        got=error.strerror, next_step="see that the file system is well, and run "
+                        "it as the folder's owner") from error
 
 
 class _Check:
@@ -239,18 +244,13 @@ class _Check:
             if got != MISSING or holders[digest]]
 
     def _repair(self) -> None:
-        try:
-            for damage in self.report.damaged:
-                if damage.digest not in self.unreadable:
-                    self.layout.remove_blob(damage.digest)
-                    damage.removed = True
-            for link in self.report.links:
-                (self.root / link).unlink(missing_ok=True)
-            self.report.uploads = self.layout.remove_uploads(time.time() - LEFT)
-        except OSError as error:
-            raise UserError("a damaged file cannot be removed", where=error.filename,
-                            got=error.strerror, next_step="run it as the folder's owner"
-                            ) from error
+        for damage in self.report.damaged:
+            if damage.digest not in self.unreadable:
+                self.layout.remove_blob(damage.digest)
+                damage.removed = True
+        for link in self.report.links:
+            (self.root / link).unlink(missing_ok=True)
+        self.report.uploads = self.layout.remove_uploads(time.time() - LEFT)
 
 
 def _digest(file: Path, step: Callable[[int], None]) -> tuple[str, int]:

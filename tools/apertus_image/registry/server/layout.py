@@ -47,13 +47,18 @@ class Layout:
 
     def blobs(self) -> list[str]:
         """The digests whose bytes are here, sorted."""
-        return sorted(f"sha256:{file.parent.name}" for file in self._blobs.glob("*/*/data")
-                      if HEX.fullmatch(file.parent.name))
+        found = (f"sha256:{name}" for start in _names(self._blobs)
+                 for name in _names(self._blobs / start) if HEX.fullmatch(name))
+        return [digest for digest in found if self.size(digest) is not None]
 
     def repositories(self) -> list[str]:
         """The names of all repositories, sorted; no part of a name begins with `_`."""
+        def fail(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                raise error
+
         found = []
-        for folder, below, _ in os.walk(self._repositories):
+        for folder, below, _ in os.walk(self._repositories, onerror=fail):
             if any(name.startswith("_") for name in below):
                 found.append(Path(folder).relative_to(self._repositories).as_posix())
             below[:] = [name for name in below if not name.startswith("_")]
@@ -65,9 +70,11 @@ class Layout:
 
     def links(self, repository: str, kind: str) -> Iterator[tuple[str, bool]]:
         """The digests a repository links, and whether each link says what its name says."""
-        for file in sorted((self._repositories / repository / kind).glob("*/link")):
-            digest = f"sha256:{file.parent.name}"
-            yield digest, _said(file) == digest
+        for name in _names(self._repositories / repository / kind):
+            digest = f"sha256:{name}"
+            said = _said(self.link(repository, kind, digest))
+            if said is not None:
+                yield digest, said == digest
 
     def tag(self, repository: str, name: str) -> Path:
         """The file that says which manifest a tag names."""
@@ -75,9 +82,9 @@ class Layout:
 
     def tags(self, repository: str) -> Iterator[tuple[str, str | None]]:
         """The tags of a repository, and the digest each names, None where its link is no good."""
-        for folder in sorted((self._repositories / repository / "_manifests/tags").glob("*")):
-            said = _said(self.tag(repository, folder.name))
-            yield folder.name, said if said and DIGEST.fullmatch(said) else None
+        for name in _names(self._repositories / repository / "_manifests/tags"):
+            said = _said(self.tag(repository, name))
+            yield name, said if said and DIGEST.fullmatch(said) else None
 
     def remove_blob(self, digest: str) -> None:
         """Remove a blob, and what every repository knows of it.
@@ -95,7 +102,8 @@ class Layout:
         """Remove uploads that nothing was added to since `before`, a time; count them."""
         count = 0
         for repository in self.repositories():
-            for folder in (self._repositories / repository / "_uploads").glob("*"):
+            uploads = self._repositories / repository / "_uploads"
+            for folder in map(uploads.joinpath, _names(uploads)):
                 newest = max(each.lstat().st_mtime for each in [folder, *folder.rglob("*")])
                 if newest < before:
                     shutil.rmtree(folder)
@@ -113,6 +121,14 @@ def opened(file: Path) -> BinaryIO:
         return os.fdopen(os.open(file, flags | os.O_NOATIME), "rb")
     except PermissionError:  # another user's file
         return os.fdopen(os.open(file, flags), "rb")
+
+
+def _names(folder: Path) -> list[str]:
+    """What a folder holds, sorted; an unreadable one is an error, where glob would pass it over."""
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are what is asked for
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _said(file: Path) -> str | None:

@@ -60,7 +60,6 @@ def serve(folder: Folder, lock: Lock, port: int | None, ready: Callable[[str], N
         UserError: it does not start, or ends by itself.
     """
     path = program()
-    folder.turn_log()
     # Blocked, they wait for sigtimedwait: no handler, and none comes between two steps.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS | {signal.SIGCHLD})
     try:
@@ -170,8 +169,13 @@ class _Server:
             self.child.wait()
 
     def _spawn(self, address: str, mark: str) -> None:
-        self.folder.config.write_text(yaml.safe_dump(_configuration(self.folder, address, mark)),
-                                      encoding="utf-8")
+        try:
+            self.folder.turn_log()
+            secret = self.folder.secret()
+            self.folder.config.write_text(
+                yaml.safe_dump(_configuration(self.folder, address, mark)), encoding="utf-8")
+        except OSError as error:
+            raise self.folder.unusable(error) from error
         libc, parent, mask = ctypes.CDLL(None, use_errno=True), os.getpid(), self.mask
 
         def tie() -> None:
@@ -187,7 +191,7 @@ class _Server:
             self.child = subprocess.Popen(
                 [self.path, "serve", self.folder.config], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True, pass_fds=[self.lock.fd], preexec_fn=tie,
-                cwd=self.folder.path, env={"REGISTRY_HTTP_SECRET": self.folder.secret()})
+                cwd=self.folder.path, env={"REGISTRY_HTTP_SECRET": secret})
 
     def _said(self) -> str:
         with self.folder.log.open("rb") as log:
