@@ -16,7 +16,7 @@ from support import images
 
 COMMANDS = images.PROJECT / "tools/apertus_image/commands"
 NAMES = sorted(path.stem.replace("_", "-") for path in COMMANDS.glob("*.py")
-               if path.stem not in ("__init__", "project"))
+               if path.stem not in ("__init__", "images", "project"))
 
 
 def command(name):

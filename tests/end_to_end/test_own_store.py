@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 
 import pytest
 from apertus_image.fetch.plan import inputs
+from apertus_image.oci.image import Image
+from apertus_image.squashfs.export import Exporter
+from apertus_image.squashfs.source import StoredImage
 from apertus_image.tree.machine import this_machine
 from support import images
 
@@ -67,6 +71,18 @@ def test_prefetch_collect_garbage_build_offline(site, tmp_path):  # traps 9 and 
     assert result.returncode == 0, result.stderr
     found = images.Store(images.Path(environment["APERTUS_STORE"])).physical(result.stdout.strip())
     assert found.read_bytes() == images.built("smoke-image").read_bytes()
+
+
+def test_the_export_of_another_physical_store_is_the_same_file(site, tmp_path):  # trap 11
+    _, environment = site
+    built = tool(site, "build", "smoke-image")
+    assert built.returncode == 0, built.stderr
+    result = tool(site, "export-sqsh", built.stdout.strip(), "-o", str(tmp_path), "--json")
+    assert result.returncode == 0, result.stderr
+    image = StoredImage(Image.load(images.built("smoke-image")))
+    ours = Exporter(images.built("toolchain") / "bin").export(image, tmp_path / "ours.sqsh")
+    told = json.loads(result.stdout)
+    assert told["sha256"] == ours.record["sha256"] and told["image"] == ours.record["image"]
 
 
 def test_forgetting_is_a_command(site):

@@ -32,8 +32,11 @@ def found(image: str, store: Store, architecture: str = "") -> Source:
                            (parts["folder"], parts["digest"] or parts["name"] or "")):
         if Path(folder).is_dir():
             return LayoutImage(Layout(Path(folder)), wanted, architecture)
-    if not Path(image).exists():
+    file = Path(image)
+    if not file.exists() and file.is_relative_to("/nix/store"):
+        file = store.physical(image)
+    if not file.exists():
         raise UserError("no such image", where=image,
                         expected="an image JSON, or the folder of an OCI image layout",
                         next_step="tools/build makes result")
-    return StoredImage(Image.load(Path(image)), store.physical)
+    return StoredImage(Image.load(file), store.physical)
