@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import requests
 
-__all__ = ["ATTEMPTS", "TIMEOUT", "Down", "Failed", "insist", "new_session", "redacted"]
+__all__ = ["ATTEMPTS", "TIMEOUT", "Down", "Failed", "insist", "new_session", "reason", "redacted",
+           "retry_after"]
 
 ATTEMPTS = 4
 LONGEST_WAIT = 60.0
@@ -104,10 +105,10 @@ def insist(
             why = f"HTTP {status}"
             if status not in RETRIED:
                 raise Failed(why, gone=status in GONE) from error
-            pause = _retry_after(error.response)
+            pause = retry_after(error.response)
         except (requests.ConnectionError, requests.Timeout,
                 requests.exceptions.ChunkedEncodingError) as error:
-            why, answered, again = _reason(error)
+            why, answered, again = reason(error)
             if not again:
                 raise Failed(why) from error
         except requests.RequestException as error:
@@ -121,7 +122,7 @@ def insist(
         wait(max(pause or 0, random.uniform(0.5, 1.5) * 2 ** max(attempt - 1, 0)))
 
 
-def _reason(error: requests.RequestException) -> tuple[str, bool, bool]:
+def reason(error: requests.RequestException) -> tuple[str, bool, bool]:
     """(why, whether the host was reached, whether asking again may help)."""
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text:
@@ -143,7 +144,7 @@ def _reason(error: requests.RequestException) -> tuple[str, bool, bool]:
     return short, True, True
 
 
-def _retry_after(reply: requests.Response) -> float | None:
+def retry_after(reply: requests.Response) -> float | None:
     """Retry-After in seconds (RFC 9110, 10.2.3), None where absent or unreadable."""
     value = reply.headers.get("Retry-After", "")
     if value.isdigit():
