@@ -16,7 +16,7 @@ from support import images
 
 COMMANDS = images.PROJECT / "tools/apertus_image/commands"
 NAMES = sorted(path.stem.replace("_", "-") for path in COMMANDS.glob("*.py")
-               if path.stem not in ("__init__", "images", "project"))
+               if path.stem not in ("__init__", "images", "project", "registries"))
 
 
 def command(name):

@@ -240,7 +240,7 @@ def test_no_cookie_is_kept(bench):
 def test_plain_http_is_for_loopback_or_on_request():
     assert Client("127.0.0.1:5000").base == "http://127.0.0.1:5000/v2/"
     assert Client("[::1]:5000").base.startswith("http://")
-    assert Client("127.0.0.1:5000", verify="ca.pem").base.startswith("https://")
+    assert Client("127.0.0.1:5000", plain_http=False).base.startswith("https://")
     assert Client("reg.example").base == "https://reg.example/v2/"
     assert Client("reg.example", plain_http=True).base == "http://reg.example/v2/"
 

@@ -36,23 +36,23 @@ class Client:
 
     Args:
         host: with its port.
-        plain_http: speak HTTP without TLS.
-        verify: a PEM file of certificates to trust, or True for requests' own; with True,
-            a registry on loopback is spoken to without TLS.
+        plain_http: whether to speak HTTP without TLS; None: on loopback alone.
+        verify: a PEM file of certificates to trust, or True for requests' own.
         say: told, a line each, of waits and of the registry's warnings.
         wait: how to pause, seconds.
         connections: kept open.
     """
 
     def __init__(
-        self, host: str, *, plain_http: bool = False, verify: str | bool = True,
+        self, host: str, *, plain_http: bool | None = None, verify: str | bool = True,
         credentials: Credentials | None = None, say: Callable[[str], None] = lambda _line: None,
         wait: Callable[[float], None] = time.sleep, connections: int = 8,
     ) -> None:
-        self.host, self._plain, self._verify, self._say = host, plain_http, verify, say
+        self._plain = bool(plain_http)
+        self.host, self._verify, self._say = host, verify, say
         self._wait = wait
-        scheme = "http" if plain_http or (_loopback(host) and verify is True) else "https"
-        self.base = f"{scheme}://{host}/v2/"
+        plain = _loopback(host) if plain_http is None else plain_http
+        self.base = f"{'http' if plain else 'https'}://{host}/v2/"
         self._session = new_session(verify, connections)
         # trust_env stays for proxies, and netrc must not override a token: requests asks it
         # only where no auth is set.
@@ -224,6 +224,7 @@ class Client:
         raise AssertionError  # the last attempt returns or raises
 
     def _may_be_plain(self, host: str) -> bool:
+        """Whether to go there without TLS: where that was asked for, or on this machine."""
         return self._plain or _loopback(host)
 
     def _refuse_downgrade(self, start: str, url: str) -> None:

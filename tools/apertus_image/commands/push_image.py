@@ -1,0 +1,83 @@
+"""tools/push-image: an image into a registry."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from apertus_image.commands.project import PROJECT, setup_option, store_option
+from apertus_image.commands.registries import connect, registry_options, say
+from apertus_image.registry.chunks import SIZE, ChunkSize
+from apertus_image.registry.push import WORKERS, push
+from apertus_image.registry.reference import Reference
+from apertus_image.registry.source import load
+from apertus_image.registry.state import State, default_folder
+from apertus_image.store.store import Store
+from apertus_image.ui.errors import command_errors
+from apertus_image.ui.progress import Progress, size
+
+__all__ = ["main"]
+
+
+def words(_context: click.Context, _option: click.Parameter,
+          given: tuple[str, ...]) -> tuple[Path, str]:
+    """IMAGE, which may be missing, and the reference."""
+    if not 1 <= len(given) <= 2:
+        raise click.UsageError("say where to: tools/push-image docker://HOST/REPOSITORY:TAG")
+    return Path(given[0]) if len(given) == 2 else PROJECT / "result", given[-1]
+
+
+@click.command()
+@click.argument("given", nargs=-1, callback=words,
+                metavar="[IMAGE] docker://HOST[:PORT]/REPOSITORY[:TAG]")
+@click.option("--format", "form", type=click.Choice(["auto", "oci", "v2s2"]), default="auto",
+              show_default=True, help="The manifest's form; auto is OCI, but Docker v2s2 where "
+              "Enroot could not import that.")
+@click.option("--from", "mount", metavar="REPOSITORY", default="",
+              help="A repository of the same registry that may have the layers.")
+@click.option("--workers", type=click.IntRange(1, 16), default=WORKERS, show_default=True,
+              help="Blobs at a time.")
+@click.option("--chunk", type=click.IntRange(1, 256), default=SIZE >> 20, show_default=True,
+              help="MiB of a request; each worker holds one in memory.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done.")
+@registry_options
+@store_option
+@setup_option
+@command_errors
+def main(
+    given: tuple[Path, str], form: str, mount: str, workers: int, chunk: int, as_json: bool,
+    plain_http: bool | None, ca: Path | None, store: Store,
+) -> None:
+    """Push IMAGE, an image JSON or an OCI layout (default: result), to a registry.
+
+    Layers come straight from the store, and what the registry has is not sent. A push that was
+    interrupted or killed goes on where it was. The tag moves last, after every blob has been
+    found there; printed is the reference by digest.
+
+    Credentials: APERTUS_REGISTRY_USER with APERTUS_REGISTRY_PASSWORD, or APERTUS_REGISTRY_TOKEN;
+    else what podman, skopeo or docker know.
+
+    \b
+    Example:
+      tools/push-image docker://registry.example.org/team/apertus:26.07
+      tools/push-image result docker://127.0.0.1:5000/apertus:test --json
+    """
+    image, text = given
+    target = Reference.parse(text)
+    source = load(image, store.physical)
+    client = connect(target.host, plain_http, ca, workers)
+    total = sum(blob.size for blob in source.blobs())
+    with Progress(f"pushing to {target.host}", total) as bar:
+        done = push(source, target, client, form=form, state=State(default_folder()),
+                    chunk=ChunkSize(chunk << 20), workers=workers, mount=mount, say=say,
+                    progress=bar.add)
+    kept = [what.what for what in done.outcomes.values()].count("exists")
+    say(f"{kept} of {len(done.outcomes)} blobs exist, {size(done.sent)} sent; manifest "
+        f"{'pushed' if done.moved else 'exists'}")
+    click.echo(json.dumps(done.json()) if as_json else done.reference)
+
+
+if __name__ == "__main__":
+    main(prog_name="tools/push-image")
