@@ -50,7 +50,7 @@ class Client:
     ) -> None:
         self._plain = bool(plain_http)
         self.host, self._verify, self._say = host, verify, say
-        self._wait = wait
+        self.wait = wait
         plain = _loopback(host) if plain_http is None else plain_http
         self.base = f"{'http' if plain else 'https'}://{host}/v2/"
         self._session = new_session(verify, connections)
@@ -124,13 +124,16 @@ class Client:
 
     def stream(self, url: str, scope: str, headers: Mapping[str, str] | None = None,
                timeout: tuple[float, float] = TIMEOUT) -> requests.Response:
-        """One GET whose body the caller reads and closes; any status but a challenge."""
+        """One GET, of any status, whose body the caller reads and closes.
+
+        Raises:
+            requests.RequestException: no answer.
+            UserError: no login, or a redirect that is not followed.
+        """
         try:
             return self._answered("GET", url, scope, headers or {}, b"", timeout)
         except Lost as error:
-            if error.again:
-                raise requests.ConnectionError(str(error.got)) from error
-            raise
+            raise error.__cause__ from None
 
     def pause(self, attempt: int, refused: Refused | None, why: str) -> None:
         """Wait before the next attempt: as long as the registry asks, or longer each time.
@@ -145,7 +148,7 @@ class Client:
             raise refused
         seconds = max(asked, 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.25)
         self._say(f"{why}; going on in {seconds:.0f} s")
-        self._wait(seconds)
+        self.wait(seconds)
 
     def _answered(self, method: str, url: str, scope: str, headers: Mapping[str, str],
                   body: bytes | memoryview, timeout: tuple[float, float]) -> requests.Response:
