@@ -16,6 +16,7 @@ from apertus_image.registry.chunks import ChunkSize
 from apertus_image.registry.client import Client
 from apertus_image.registry.push import push
 from apertus_image.registry.reference import Reference
+from apertus_image.registry.referrers import referrers
 from apertus_image.registry.source import from_image, load
 from apertus_image.registry.state import State
 from support import images, pushing
@@ -177,10 +178,14 @@ def test_the_command_prints_the_reference_alone(registry, image, tmp_path):
     assert plain.returncode == 0, plain.stderr
     assert plain.stdout == f"{registry.host}/command@{inspect(plain.stdout.strip())['Digest']}\n"
     assert "v2s2" in plain.stderr and "5 blobs" in plain.stderr
-    told = json.loads(subprocess.run([*command, "--json"], env=environment, capture_output=True,
+    (tmp_path / "record.json").write_text("{}")
+    more = ["--json", "--attach", f"application/x-record+json={tmp_path}/record.json"]
+    told = json.loads(subprocess.run([*command, *more], env=environment, capture_output=True,
                                      text=True).stdout)
     assert told["bytes_sent"] == 0 and told["reference"] == plain.stdout.strip()
     assert told["manifests"][told["format"]] == told["digest"]
+    listed = referrers(Client(registry.host), Reference.parse(told["reference"]))
+    assert [f"{registry.host}/command@{each.digest}" for each in listed] == told["attached"]
 
 
 def test_a_registry_that_is_not_there_is_one_clear_error(tmp_path, image):

@@ -12,6 +12,7 @@ from apertus_image.commands.registries import connect, registry_options, say
 from apertus_image.registry.chunks import SIZE, ChunkSize
 from apertus_image.registry.push import WORKERS, push
 from apertus_image.registry.reference import Reference
+from apertus_image.registry.referrers import attach
 from apertus_image.registry.source import load
 from apertus_image.registry.state import State, default_folder
 from apertus_image.store.store import Store
@@ -29,6 +30,18 @@ def words(_context: click.Context, _option: click.Parameter,
     return Path(given[0]) if len(given) == 2 else PROJECT / "result", given[-1]
 
 
+def documents(_context: click.Context, _option: click.Parameter,
+              given: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    """TYPE=FILE as (media type, content)."""
+    found = []
+    for each in given:
+        kind, _, file = each.partition("=")
+        if "/" not in kind or not Path(file).is_file():
+            raise click.BadParameter(f"{each} is not TYPE=FILE, a media type and a file")
+        found.append((kind, Path(file).read_bytes()))
+    return found
+
+
 @click.command()
 @click.argument("given", nargs=-1, callback=words,
                 metavar="[IMAGE] docker://HOST[:PORT]/REPOSITORY[:TAG]")
@@ -37,6 +50,8 @@ def words(_context: click.Context, _option: click.Parameter,
               "Enroot could not import that.")
 @click.option("--from", "mount", metavar="REPOSITORY", default="",
               help="A repository of the same registry that may have the layers.")
+@click.option("--attach", "attached", multiple=True, metavar="TYPE=FILE", callback=documents,
+              help="Attach a document (record, SBOM) to the image by digest; may be repeated.")
 @click.option("--workers", type=click.IntRange(1, 16), default=WORKERS, show_default=True,
               help="Blobs at a time.")
 @click.option("--chunk", type=click.IntRange(1, 256), default=SIZE >> 20, show_default=True,
@@ -47,8 +62,9 @@ def words(_context: click.Context, _option: click.Parameter,
 @setup_option
 @command_errors
 def main(
-    given: tuple[Path, str], form: str, mount: str, workers: int, chunk: int, as_json: bool,
-    plain_http: bool | None, ca: Path | None, store: Store,
+    given: tuple[Path, str], form: str, mount: str, attached: list[tuple[str, bytes]],
+    workers: int, chunk: int, as_json: bool, plain_http: bool | None, ca: Path | None,
+    store: Store,
 ) -> None:
     """Push IMAGE, an image JSON or an OCI layout (default: result), to a registry.
 
@@ -76,7 +92,9 @@ def main(
     kept = [what.what for what in done.outcomes.values()].count("exists")
     say(f"{kept} of {len(done.outcomes)} blobs exist, {size(done.sent)} sent; manifest "
         f"{'pushed' if done.moved else 'exists'}")
-    click.echo(json.dumps(done.json()) if as_json else done.reference)
+    documents = [attach(client, done.reference, kind, data, say=say) for kind, data in attached]
+    told = {**done.json(), "attached": [str(each.reference) for each in documents]}
+    click.echo(json.dumps(told) if as_json else done.reference)
 
 
 if __name__ == "__main__":
