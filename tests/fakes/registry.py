@@ -42,6 +42,7 @@ class Login:
     Attributes:
         uses: how many requests a token is good for.
         open: methods that need no login.
+        denied: methods that no token allows.
         tokens: token -> uses left.
     """
 
@@ -53,6 +54,7 @@ class Login:
     open: tuple[str, ...] = ()
     tokens: dict[str, float] = field(default_factory=dict)
     scopes: list[list[str]] = field(default_factory=list)
+    denied: tuple[str, ...] = ()
     realm: str = "/token"
 
 
@@ -63,6 +65,7 @@ class Registry:
         faults: (method, pattern of the path, reply, how often); a reply is a function of
             (handler, body) that returns False to let the registry answer.
         cap: most bytes of a body, and the answer to more: (status, content type, text).
+        early: whether too large a body is refused before it is read, as proxies do.
         minimum: OCI-Chunk-Min-Length.
         location: of a session: (id, repository, step) -> Location.
         range: of a session that holds so many bytes: what Range says, None for nothing.
@@ -78,6 +81,7 @@ class Registry:
         self.asked: list[Asked] = []
         self.faults: list[list] = []
         self.cap: tuple[int, tuple[int, str, str]] | None = None
+        self.early = False
         self.minimum = 0
         self.mounts = False
         self.subjects = False
@@ -137,8 +141,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_any(self) -> None:
         size = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(size)
         it, path = self.registry, urlsplit(self.path).path
+        if it.early and it.cap and size > it.cap[0]:
+            self.close_connection = True
+            return self.serve(bytes(size))
+        body = self.rfile.read(size)
         with it.lock:
             it.asked.append(Asked(self.command, self.path, dict(self.headers), size))
             fault = next((f for f in it.faults if f[0] == self.command and f[3] > 0
@@ -271,13 +278,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             challenge = 'Basic realm="here"'
         else:
             token = shown.removeprefix("Bearer ")
-            if login.tokens.get(token, 0) > 0:
+            if login.tokens.get(token, 0) > 0 and self.command not in login.denied:
                 login.tokens[token] -= 1
                 return True
             realm = login.realm if "://" in login.realm else self.registry.url + login.realm
             challenge = f'Bearer realm="{realm}",service="fake"'
             if found := re.match(r"/v2/(.+)/(?:blobs|manifests)/", path):
                 challenge += f',scope="repository:{found[1]}:pull,push"'
+            if self.command in login.denied:
+                challenge += ',error="insufficient_scope"'
         self.reply(401, error("UNAUTHORIZED").encode(), {"WWW-Authenticate": challenge})
         return False
 

@@ -98,6 +98,14 @@ def test_a_login_that_is_missing_is_asked_for(bench):
     assert "APERTUS_REGISTRY_USER" in error.value.next_step
 
 
+def test_a_login_that_may_only_read_fails_at_once(bench):
+    bench.login(fake.Login(denied=("POST",)))
+    with pytest.raises(UserError, match="does not allow this") as error:
+        bench.upload(blob_of(10))
+    assert error.value.expected == "repository:team/image:pull,push"
+    assert len(bench.registry.login.tokens) == 1
+
+
 def test_a_token_server_without_tls_elsewhere_gets_nothing(bench):
     bench.login(fake.Login(realm="http://token.example/token"))
     with pytest.raises(UserError, match="without TLS"):

@@ -90,6 +90,17 @@ def test_an_interrupted_pull_goes_on_and_is_not_listed_before(bench, pushed, ima
     assert Layout(tmp_path / "l").manifest().digest == pushed.digest
 
 
+def test_a_part_of_a_killed_pull_is_gone_on_with(bench, pushed, image, tmp_path):
+    digest = image.layers[2].digest
+    blobs = Layout.create(tmp_path / "l").path(digest).parent
+    part = blobs / f"{digest.removeprefix('sha256:')}.part"
+    part.write_bytes(bench.registry.blobs[digest][:5000])
+    done = pull(pushed, bench.client(), tmp_path / "l")
+    asked = [each for each in bench.registry.asked if digest in each.url]
+    assert [each.headers.get("Range") for each in asked] == ["bytes=5000-"]
+    assert done.present == 5000 and not part.exists()
+
+
 def test_wrong_bytes_are_never_kept(bench, pushed, image, tmp_path):
     digest = image.layers[1].digest
     good = bench.registry.blobs[digest]

@@ -148,6 +148,13 @@ def test_chunks_shrink_to_what_is_taken_and_stay_so(bench, refusal):  # case 18
     assert [each.size // MIB for each in bench.registry.sent("PATCH")][:4] == [16, 8, 4, 4]
 
 
+def test_a_proxy_that_refuses_before_it_reads(bench):  # case 18
+    bench.registry.cap, bench.registry.early = (4 * MIB, (413, "text/html", "<h1>413</h1>")), True
+    blob = blob_of(40 * MIB)
+    bench.upload(blob, chunk=16 * MIB)
+    assert bench.registry.blobs[blob.digest] == data(blob) and bench.chunk.size <= 4 * MIB
+
+
 def test_a_cap_that_nothing_fits_under_is_told(bench):  # case 18
     bench.registry.cap = (1000, (413, "text/html", "<h1>413 Too Large</h1>\n<p>nginx</p>"))
     with pytest.raises(UserError) as error:

@@ -60,6 +60,7 @@ def challenges(header: str) -> list[Challenge]:
 class _Grant:
     header: str
     ends: float
+    scopes: frozenset[str] = frozenset()
 
 
 class Authority:
@@ -112,6 +113,7 @@ class Authority:
             known = {each.scheme: each for each in challenges(header)}
             if bearer := known.get("bearer"):
                 self.schemes[origin] = "bearer"
+                self._refuse_more(origin, scope, bearer, now)
                 self._renew(origin, scope, bearer)
             elif "basic" in known:
                 self.schemes[origin] = "basic"
@@ -144,6 +146,16 @@ class Authority:
             raise _refused(origin, found, "401 to the user name and password")
         self._grants[origin, scope] = _Grant(found.basic(), float("inf"))
 
+    def _refuse_more(self, origin: str, scope: str, challenge: Challenge,
+                     now: _Grant | None) -> None:
+        """A token for just this, which does not allow it, is no better the next time."""
+        wanted = set(challenge.parameters.get("scope", "").split())
+        if now and challenge.parameters.get("error") == "insufficient_scope" and (
+                wanted <= now.scopes):
+            raise UserError("the login does not allow this", where=origin, got="insufficient_scope",
+                            expected=" ".join(sorted(wanted)) or scope,
+                            next_step="log in as a user who may, or ask the registry's keeper")
+
     def _renew(self, origin: str, scope: str, challenge: Challenge) -> None:
         found = self._credential(origin, scope)
         if found and found.token:
@@ -154,11 +166,15 @@ class Authority:
             self._grants[origin, scope] = _Grant(header, float("inf"))
             return
         self._bearer[origin, scope] = challenge
-        token, life = self._fetch(origin, scope, challenge, found)
+        # What the challenge wants, and what this client will want next; each scope by itself.
+        scopes = list(dict.fromkeys(
+            [*scope.split(), *challenge.parameters.get("scope", "").split()]))
+        token, life = self._fetch(origin, scopes, challenge, found)
         self._secrets.add(token)
-        self._grants[origin, scope] = _Grant(f"Bearer {token}", self._clock() + life)
+        self._grants[origin, scope] = _Grant(f"Bearer {token}", self._clock() + life,
+                                             frozenset(scopes))
 
-    def _fetch(self, origin: str, scope: str, challenge: Challenge,
+    def _fetch(self, origin: str, scopes: list[str], challenge: Challenge,
                found: Credential | None) -> tuple[str, float]:
         """A token and its life in seconds."""
         realm = challenge.parameters.get("realm", "")
@@ -168,17 +184,14 @@ class Authority:
             raise UserError("the registry sends its users to a token server without TLS",
                             where=origin, got=redacted(realm), expected="https://…",
                             next_step="--plain-http, if that is meant")
-        # What the challenge wants, and what this client will want next; each scope by itself.
-        wanted = dict.fromkeys(filter(None, [*scope.split(" "),
-                                             *challenge.parameters.get("scope", "").split(" ")]))
         fields = [("service", challenge.parameters["service"])] if (
             "service" in challenge.parameters) else []
         if found and found.identity:
             form = {**dict(fields), "grant_type": "refresh_token", "client_id": "apertus-image",
-                    "refresh_token": found.identity, "scope": " ".join(wanted)}
+                    "refresh_token": found.identity, "scope": " ".join(scopes)}
             status, body = self._ask("POST", realm, {}, form)
         else:
-            fields += [("scope", each) for each in wanted]
+            fields += [("scope", each) for each in scopes]
             url = requests.Request("GET", realm, params=fields).prepare().url
             headers = {"Authorization": found.basic()} if found else {}
             status, body = self._ask("GET", url, headers, None)

@@ -38,7 +38,8 @@ class Blob:
 def from_bytes(data: bytes) -> Blob:
     """A small blob, held in memory."""
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    return Blob(digest, len(data), lambda: iter([data]), lambda _found: UserError(digest))
+    changed = UserError("a blob in memory has changed", where=digest)
+    return Blob(digest, len(data), lambda: iter([data]), lambda _found: changed)
 
 
 def from_file(file: Path, digest: str, size: int) -> Blob:

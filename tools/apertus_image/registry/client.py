@@ -26,7 +26,7 @@ LONGEST_WAIT = 300.0  # seconds: a registry that asks for more is given up (case
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MOST_REDIRECTS = 5
-MOST_LOGINS = 4  # of one request: others may have used up a token's last use
+MOST_LOGINS = 8  # of one request: other threads may have had a token's last use
 REPLY_LIMIT = 8 << 20  # twice what a registry has to take of a manifest (notes on pushing, 12)
 ERROR_LIMIT = 64 << 10
 

@@ -96,10 +96,9 @@ class Session:
             Refused: the registry does not take it.
             Lost: no answer.
         """
-        ranged = {"Content-Range": f"0-{len(piece) - 1}"} if piece else {}
         self.client.send("PUT", with_digest(self.location, self._digest), self._scope,
-                         headers={**OCTETS, **ranged}, body=piece, expect=(200, 201, 204),
-                         retry=False, timeout=CLOSE_TIMEOUT)
+                         headers=OCTETS, body=piece, expect=(200, 201, 204), retry=False,
+                         timeout=CLOSE_TIMEOUT)
 
     def held(self, offset: int) -> int | None:
         """How many bytes the registry says it holds, None if it knows nothing of the session.
