@@ -17,7 +17,7 @@ from apertus_image.registry.client import Client
 from apertus_image.registry.push import push
 from apertus_image.registry.reference import Reference
 from apertus_image.registry.referrers import referrers
-from apertus_image.registry.source import from_image, load
+from apertus_image.registry.source import from_image, from_layout
 from apertus_image.registry.state import State
 from support import images, pushing
 from support.distribution import inspect, running, skopeo
@@ -61,7 +61,7 @@ def test_the_same_image_through_skopeo_has_the_same_id(registry, image, tmp_path
     done, _ = send(registry, from_image(image), "id:1", form="oci")
     skopeo("copy", "--preserve-digests", "--src-tls-verify=false", f"docker://{done.reference}",
            f"oci:{tmp_path}/layout:x")
-    again, _ = send(registry, load(tmp_path / "layout"), "id:2", form="oci")
+    again, _ = send(registry, from_layout(Layout(tmp_path / "layout")), "id:2", form="oci")
     assert again.reference == done.reference and again.sent == 0
     assert Layout(tmp_path / "layout").manifest().digest == done.reference.digest
 
@@ -97,7 +97,8 @@ from apertus_image.registry.chunks import ChunkSize
 from apertus_image.registry.client import Client
 from apertus_image.registry.push import push
 from apertus_image.registry.reference import Reference
-from apertus_image.registry.source import load
+from apertus_image.oci.image import Image
+from apertus_image.registry.source import from_image
 image, target, notes, last = sys.argv[1:]
 write = state.Note.write
 def until(note, location, offset):
@@ -106,8 +107,8 @@ def until(note, location, offset):
         os.kill(os.getpid(), signal.SIGKILL)
 state.Note.write = until
 target = Reference.parse(target)
-push(load(Path(image)), target, Client(target.host), state=state.State(Path(notes)),
-     chunk=ChunkSize(1 << 20), workers=1)
+push(from_image(Image.load(Path(image))), target, Client(target.host),
+     state=state.State(Path(notes)), chunk=ChunkSize(1 << 20), workers=1)
 """
 
 

@@ -18,9 +18,10 @@ from apertus_image.registry.chunks import ChunkSize
 from apertus_image.registry.client import Client
 from apertus_image.registry.push import push
 from apertus_image.registry.reference import Reference
-from apertus_image.registry.source import load
+from apertus_image.oci.image import Image
+from apertus_image.registry.source import from_image
 target = Reference.parse(sys.argv[2])
-done = push(load(Path(sys.argv[1])), target, Client(target.host), workers=2,
+done = push(from_image(Image.load(Path(sys.argv[1]))), target, Client(target.host), workers=2,
             chunk=ChunkSize(32 << 20))
 print(done.sent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

@@ -11,27 +11,26 @@ from apertus_image.oci.layout import Layout
 from apertus_image.squashfs.source import LayoutImage, Source, StoredImage
 from apertus_image.store.store import Store
 
-__all__ = ["found"]
+__all__ = ["found", "located"]
 
 IN_LAYOUT = re.compile(r"(?P<folder>.+?)(?:@(?P<digest>sha256:[0-9a-f]{64})|:(?P<name>[^/:@]+))?")
 
 
-def found(image: str, store: Store, architecture: str = "") -> Source:
-    """An image JSON, or an image of an OCI layout.
+def located(image: str, store: Store) -> Image | tuple[Layout, str]:
+    """An image JSON, or a layout with the name or digest of one of its images, if one is given.
 
     Args:
         image: a path; of a layout's folder also `FOLDER:NAME` or `FOLDER@sha256:…`.
         store: where the layers of an image JSON lie.
-        architecture: OCI's name, to choose from an index of a layout.
 
     Raises:
-        UserError: it is none of them.
+        UserError: it is neither.
     """
     parts = IN_LAYOUT.fullmatch(image)
     for folder, wanted in ((image, ""),
                            (parts["folder"], parts["digest"] or parts["name"] or "")):
         if Path(folder).is_dir():
-            return LayoutImage(Layout(Path(folder)), wanted, architecture)
+            return Layout(Path(folder)), wanted
     file = Path(image)
     if not file.exists() and file.is_relative_to("/nix/store"):
         file = store.physical(image)
@@ -39,4 +38,19 @@ def found(image: str, store: Store, architecture: str = "") -> Source:
         raise UserError("no such image", where=image,
                         expected="an image JSON, or the folder of an OCI image layout",
                         next_step="tools/build makes result")
-    return StoredImage(Image.load(file), store.physical)
+    return Image.load(file)
+
+
+def found(image: str, store: Store, architecture: str = "") -> Source:
+    """An image to export, named as for `located`.
+
+    Args:
+        architecture: OCI's name, to choose from an index of a layout.
+
+    Raises:
+        UserError: it is none.
+    """
+    at = located(image, store)
+    if isinstance(at, Image):
+        return StoredImage(at, store.physical)
+    return LayoutImage(*at, architecture)

@@ -9,14 +9,16 @@ import click
 
 from apertus_image.build.maker import choose
 from apertus_image.build.run import root
+from apertus_image.commands.images import located
 from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
 from apertus_image.commands.registries import connect, registry_options, say
+from apertus_image.oci.image import Image
 from apertus_image.registry.chunks import SIZE, ChunkSize
 from apertus_image.registry.compress import LEVELS, Encoder, compressed
 from apertus_image.registry.push import WORKERS, push
 from apertus_image.registry.reference import Reference
 from apertus_image.registry.referrers import attach
-from apertus_image.registry.source import Source, load
+from apertus_image.registry.source import Source, from_image, from_layout
 from apertus_image.registry.state import State, default_folder
 from apertus_image.store.store import Store
 from apertus_image.ui.errors import command_errors
@@ -26,11 +28,11 @@ __all__ = ["main"]
 
 
 def words(_context: click.Context, _option: click.Parameter,
-          given: tuple[str, ...]) -> tuple[Path, str]:
+          given: tuple[str, ...]) -> tuple[str, str]:
     """IMAGE, which may be missing, and the reference."""
     if not 1 <= len(given) <= 2:
         raise click.UsageError("say where to: tools/push-image docker://HOST/REPOSITORY:TAG")
-    return Path(given[0]) if len(given) == 2 else PROJECT / "result", given[-1]
+    return given[0] if len(given) == 2 else str(PROJECT / "result"), given[-1]
 
 
 def documents(_context: click.Context, _option: click.Parameter,
@@ -43,6 +45,12 @@ def documents(_context: click.Context, _option: click.Parameter,
             raise click.BadParameter(f"{each} is not TYPE=FILE, a media type and a file")
         found.append((kind, Path(file).read_bytes()))
     return found
+
+
+def to_push(image: str, store: Store) -> Source:
+    """The image, from the store or from a layout."""
+    at = located(image, store)
+    return from_image(at, store.physical) if isinstance(at, Image) else from_layout(*at)
 
 
 def zstd(store: Store, maker: str) -> Path:
@@ -83,11 +91,11 @@ def compress(source: Source, encoder: Encoder) -> Source:
 @setup_option
 @command_errors
 def main(
-    given: tuple[Path, str], form: str, compression: str, mount: str,
+    given: tuple[str, str], form: str, compression: str, mount: str,
     attached: list[tuple[str, bytes]], workers: int, chunk: int, as_json: bool,
     plain_http: bool | None, ca: Path | None, wanted: str, store: Store,
 ) -> None:
-    """Push IMAGE, an image JSON or an OCI layout (default: result), to a registry.
+    """Push IMAGE, an image JSON (default: result) or an image of an OCI layout, to a registry.
 
     Layers come straight from the store, and what the registry has is not sent. A push that was
     interrupted or killed goes on where it was. The tag moves last, after every blob has been
@@ -99,11 +107,11 @@ def main(
     \b
     Example:
       tools/push-image docker://registry.example.org/team/apertus:26.07
-      tools/push-image result docker://127.0.0.1:5000/apertus:test --json
+      tools/push-image LAYOUT:NAME docker://127.0.0.1:5000/apertus:test --json
     """
     image, text = given
     target = Reference.parse(text)
-    source, encoding = load(image, store.physical), None
+    source, encoding = to_push(image, store), None
     if compression != "none":
         encoder = Encoder(zstd(store, wanted), compression, LEVELS[compression])
         source, encoding = compress(source, encoder), encoder.record()

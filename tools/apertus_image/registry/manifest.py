@@ -16,10 +16,7 @@ from apertus_image.oci import gojson
 from apertus_image.oci.layout import MANIFEST_TYPES
 from apertus_image.registry.blobs import Blob
 
-__all__ = ["FORMATS", "Format", "Manifest", "encoding", "make", "parse"]
-
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-
+__all__ = ["FORMATS", "Format", "Manifest", "make", "parse"]
 
 @dataclass(frozen=True)
 class Format:
@@ -47,8 +44,6 @@ FORMATS = {
         {"tar": "application/vnd.docker.image.rootfs.diff.tar",
          "gzip": "application/vnd.docker.image.rootfs.diff.tar.gzip"}),
 }
-ENCODINGS = {media: encoding for each in FORMATS.values()
-             for encoding, media in each.layers.items()}
 
 
 @dataclass(frozen=True)
@@ -124,24 +119,3 @@ def parse(data: bytes, media_type: str, where: object) -> Manifest:
         raise UserError("a manifest says another type than it is sent with", where=where,
                         expected=media_type, got=said)
     return Manifest(data, media_type)
-
-
-def encoding(media_type: str, start: bytes, where: object) -> str:
-    """How a layer is encoded: what its media type says, which its first bytes have to bear out.
-
-    Args:
-        start: the layer's first four bytes.
-
-    Raises:
-        UserError: the type is unknown, or is not true to the bytes (case 27).
-    """
-    said = ENCODINGS.get(media_type)
-    if said is None:
-        raise UserError("a layer of a kind that cannot be pushed", where=where, got=media_type,
-                        expected=", ".join(ENCODINGS))
-    found = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), "tar")
-    if found != said:
-        raise UserError("a layer's media type is not true to its bytes", where=where,
-                        expected=f"{said}, as {media_type} says", got=found,
-                        next_step="make the image again")
-    return said

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from apertus_image.oci.compression import compression
 from apertus_image.oci.image import Image
 from apertus_image.oci.layout import Descriptor, Layout
 from apertus_image.registry import manifest
 from apertus_image.registry.blobs import Blob, from_bytes, from_file, from_layer
 from apertus_image.registry.manifest import FORMATS, Manifest
 
-__all__ = ["Source", "from_image", "from_layout", "load"]
+__all__ = ["Source", "from_image", "from_layout"]
 
 
 @dataclass(frozen=True)
@@ -45,20 +46,6 @@ class Source:
         return sorted(distinct.values(), key=lambda blob: -blob.size)
 
 
-def load(path: Path, physical: Callable[[str], Path] = Path, wanted: str = "") -> Source:
-    """An image JSON, or a folder that is an OCI layout.
-
-    Args:
-        wanted: which image of a layout that holds several.
-
-    Raises:
-        UserError: it is neither, or is damaged.
-    """
-    if path.is_dir():
-        return from_layout(Layout(path), wanted)
-    return from_image(Image.load(path), physical)
-
-
 def from_image(image: Image, physical: Callable[[str], Path] = Path) -> Source:
     """An image of the store; its layers are made while they are sent.
 
@@ -71,6 +58,9 @@ def from_image(image: Image, physical: Callable[[str], Path] = Path) -> Source:
 
 def from_layout(layout: Layout, wanted: str = "") -> Source:
     """An image of a layout.
+
+    Args:
+        wanted: its name or digest, where the layout holds several.
 
     Raises:
         UserError: a blob is missing, or is not what its descriptor says (case 27).
@@ -91,6 +81,4 @@ def _blob(layout: Layout, descriptor: Descriptor) -> Blob:
 
 
 def _encoding(layout: Layout, descriptor: Descriptor) -> str:
-    file = layout.blob(descriptor)
-    with file.open("rb") as data:
-        return manifest.encoding(descriptor.media_type, data.read(4), file)
+    return compression(layout.blob(descriptor), descriptor.media_type) or "tar"
