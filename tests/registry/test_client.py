@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import ssl
+import subprocess
+
 import pytest
 from apertus_image.errors import UserError
 from apertus_image.registry.auth import challenges, scope_of
@@ -251,6 +255,23 @@ def test_plain_http_is_for_loopback_or_on_request():
     assert Client("127.0.0.1:5000", plain_http=False).base.startswith("https://")
     assert Client("reg.example").base == "https://reg.example/v2/"
     assert Client("reg.example", plain_http=True).base == "http://reg.example/v2/"
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="not run: openssl is not here")
+def test_tls_with_a_certificate_of_the_sites_own(tmp_path):
+    key, certificate = tmp_path / "key", tmp_path / "certificate"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
+         certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with fake.serve(context) as registry:
+        own = Client(registry.host, plain_http=False, verify=str(certificate))
+        assert own.ping(SCOPE) == "none"
+        other = Client(registry.host, plain_http=False, wait=pytest.fail)
+        with pytest.raises(UserError, match="not trusted"):
+            other.ping(SCOPE)
 
 
 def test_loopback_is_reached_without_the_proxy(bench, monkeypatch):
