@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import subprocess
+import threading
 
 import pytest
 import zstandard
@@ -68,11 +69,18 @@ def test_a_change_of_the_last_layer_sends_that_layer(bench, image, tmp_path):
 
 
 def test_three_layers_are_in_flight(bench, image):
-    seen = []
-    bench.registry.fault("PATCH", "", lambda *_: seen.append(len(bench.registry.uploads))
-                         or False, 999)
-    send(bench, from_image(image))
-    assert max(seen) >= 3
+    meeting, own, client = threading.Barrier(3, timeout=30), threading.local(), bench.client()
+    send_one = client.send
+
+    def together(method, *rest, **more):
+        if method == "PATCH" and not hasattr(own, "met"):
+            own.met = meeting.wait()  # breaks unless three are in the middle of a layer
+        return send_one(method, *rest, **more)
+
+    client.send = together
+    push(from_image(image), Reference(bench.registry.host, "a", "1"), client, workers=3,
+         chunk=ChunkSize(MIB))
+    assert len(bench.registry.blobs) == 5
 
 
 @pytest.mark.parametrize("fault", [

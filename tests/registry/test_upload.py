@@ -8,7 +8,6 @@ import pytest
 from apertus_image.errors import UserError
 from apertus_image.registry.blobs import from_bytes
 from apertus_image.registry.client import ATTEMPTS
-from apertus_image.registry.state import State
 from fakes import registry as fake
 from support.pushing import MIB, REPOSITORY, blob_of
 
@@ -44,6 +43,15 @@ def test_a_202_is_believed_whatever_its_range_says(bench, told):  # case 15
     bench.registry.range = lambda _held: told
     assert bench.upload(BLOB).again == 0
     assert len(bench.registry.sent("PATCH")) == 6 and BLOB.digest in bench.registry.blobs
+
+
+@pytest.mark.parametrize("status", [416, 503])
+def test_a_stale_range_does_not_rewind_after_a_fault(bench, status):  # case 15
+    bench.registry.range = lambda _held: "0-1048575"
+    bench.registry.fault("PATCH", "_state=3", fake.answer(status))
+    done = bench.upload(BLOB)
+    assert bench.registry.blobs[BLOB.digest] == data(BLOB) and done.again == MIB
+    assert all(int(each.split("-")[0]) >= 3 * MIB for each in ranges(bench.registry)[4:])
 
 
 def test_a_wrong_range_is_told_when_the_digest_fails(bench):  # case 15
@@ -273,62 +281,3 @@ def test_a_registry_that_loses_everything_again_and_again_is_given_up(bench):
     bench.registry.fault("PATCH", "_state=[12457]", forget, float("inf"))
     with pytest.raises(UserError, match="HTTP 416"):
         bench.upload(BLOB)
-
-
-class Killed(BaseException):
-    pass
-
-
-def killed_after(count, bench, state):
-    """Upload until so many chunks are acknowledged, and end there as a killed process does."""
-    bench.registry.fault("PATCH", f"_state={count}", lambda *_: (_ for _ in ()).throw(Killed))
-    client = bench.client()
-    send = client.send
-
-    def counted(method, url, *rest, **more):
-        if method == "PATCH" and f"_state={count}" in url:
-            raise Killed
-        return send(method, url, *rest, **more)
-
-    client.send = counted
-    with pytest.raises(Killed):
-        bench.upload(BLOB, state=state, client=client)
-    bench.registry.faults.clear()
-    bench.registry.asked.clear()
-
-
-def test_another_run_goes_on_where_the_last_one_was_killed(bench, tmp_path):  # case 12
-    state = State(tmp_path / "state")
-    killed_after(2, bench, state)
-    done = bench.upload(BLOB, state=state)
-    assert [each.method for each in bench.registry.asked][:2] == ["GET", "PATCH"]
-    assert ranges(bench.registry)[0] == f"{2 * MIB}-{3 * MIB - 1}"
-    assert (done.what, done.again, done.reread) == ("resumed", 0, 2 * MIB)
-    assert bench.registry.blobs[BLOB.digest] == data(BLOB)
-    assert any("not sent again" in line for line in bench.said)
-    assert list((tmp_path / "state").iterdir()) == []
-
-
-def test_a_session_that_the_registry_forgot_is_begun_anew(bench, tmp_path):  # case 12
-    state = State(tmp_path / "state")
-    killed_after(2, bench, state)
-    bench.registry.uploads.clear()
-    assert bench.upload(BLOB, state=state).what == "uploaded"
-    assert BLOB.digest in bench.registry.blobs
-
-
-def test_two_runs_do_not_share_a_session(bench, tmp_path):
-    state = State(tmp_path / "state")
-    killed_after(2, bench, state)
-    with state.note(bench.client().base, REPOSITORY, BLOB.digest):
-        assert bench.upload(BLOB, state=state).what == "uploaded"
-    assert bench.upload(BLOB, state=state).what == "resumed"
-
-
-def test_a_damaged_note_is_no_note(bench, tmp_path):
-    state = State(tmp_path / "state")
-    killed_after(2, bench, state)
-    for file in (tmp_path / "state").glob("*.json"):
-        assert file.stat().st_mode & 0o077 == 0
-        file.write_text('{"location": ')
-    assert bench.upload(BLOB, state=state).what == "uploaded"

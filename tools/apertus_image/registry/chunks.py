@@ -37,11 +37,13 @@ class ChunkSize:
 def after_range(header: str | None, offset: int) -> int | None:
     """The first byte that a Range header (`0-last`) leaves out, None without one.
 
+    `last` counts from the blob's beginning, also where the range itself does not (spec#580).
+
     Args:
         offset: what is known to have arrived. docker-registry says `0-0` of an empty upload and
             of one byte (notes on pushing, its table).
     """
-    found = re.fullmatch(r"(?:bytes=)?0-(\d+)", (header or "").strip())
+    found = re.fullmatch(r"(?:bytes=)?\d+-(\d+)", (header or "").strip())
     if not found:
         return None
     last = int(found[1])

@@ -273,7 +273,7 @@ class _Upload:
         """After 413 or 416: in the wrong place, or too large (cases 16 and 18)."""
         held = after_range(error.headers.get("Range"), self.offset)
         if held is None or error.status == 413:
-            held = self.session.held(self.offset)
+            held = self._held()
         elif location := error.headers.get("Location"):
             self.session.take(Reply(error.status, {"Location": location}, b"", error.url))
         if held in (None, self.offset):
@@ -284,8 +284,14 @@ class _Upload:
             raise _Restart(error, counts=False)
         self._move(held)
 
-    def _ask(self, error: Refused | Lost) -> None:
+    def _held(self) -> int | None:
+        """What the registry says it holds; where its Ranges are known to be stale, no less than
+        it has acknowledged (case 15)."""
         held = self.session.held(self.offset)
+        return max(held, self.offset) if held is not None and self.odd else held
+
+    def _ask(self, error: Refused | Lost) -> None:
+        held = self._held()
         if held is None or held > self.blob.size:
             raise _Restart(error)
         self._move(held)
