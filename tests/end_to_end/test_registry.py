@@ -46,7 +46,17 @@ def test_the_smoke_image_goes_through_a_registry_to_the_same_export(tmp_path):
         assert told["Labels"] == image.config["Labels"]
         reference = Reference.parse(first["reference"])
         pull(reference, Client(registry.host), tmp_path / "layout")
+
+        def export(name: str) -> subprocess.CompletedProcess:
+            return subprocess.run([images.PROJECT / "tools/export-sqsh", f"docker://{name}", "-o",
+                                   tmp_path, "--json"], capture_output=True, text=True)
+
+        by_digest, by_tag = export(first["reference"]), export(f"{registry.host}/team/smoke:1")
+    assert by_digest.returncode == 0, by_digest.stderr
+    assert by_tag.returncode != 0 and "is exported by its digest" in by_tag.stderr
+    assert not list(tmp_path.glob(".*"))  # what was pulled is gone
     straight = Exporter(programs).export(StoredImage(image), tmp_path / "straight.sqsh")
     pulled = Exporter(programs).export(LayoutImage(Layout(tmp_path / "layout")),
                                        tmp_path / "pulled.sqsh")
     assert straight.record["sha256"] == pulled.record["sha256"]
+    assert straight.record["sha256"] == json.loads(by_digest.stdout)["sha256"]

@@ -22,7 +22,7 @@ from apertus_image.squashfs.source import Source
 from apertus_image.squashfs.tree import merge_layers
 from apertus_image.squashfs.write import FORMAT_VERSION, Settings, write
 
-__all__ = ["CHECKS", "Exported", "Exporter", "default_name"]
+__all__ = ["CHECKS", "Exported", "Exporter", "default_name", "folder_of"]
 
 CHECKS = ("full", "quick")
 SCHEMA = "apertus-image/export/1"
@@ -43,6 +43,19 @@ class Exported:
     path: Path
     record: dict[str, Any]
     written: bool
+
+
+def folder_of(out: Path) -> Path:
+    """The folder that an export goes to, whether it or a file was named.
+
+    Raises:
+        UserError: it does not exist.
+    """
+    folder = out if out.is_dir() else out.parent
+    if not folder.is_dir():
+        raise UserError("the target's folder does not exist", where=folder,
+                        next_step=f"mkdir -p {folder}")
+    return folder
 
 
 def default_name(source: Source) -> str:
@@ -86,9 +99,7 @@ class Exporter:
                 the image.
         """
         final = out / default_name(source) if out.is_dir() else out
-        if not final.parent.is_dir():
-            raise UserError("the target's folder does not exist", where=final.parent,
-                            next_step=f"mkdir -p {final.parent}")
+        folder_of(out)
         remove_left(final)
         record = self._record(source)
         with workplace(final) as work:
