@@ -1,0 +1,70 @@
+"""A server for the length of a task ends with it, however the task ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from apertus_image.errors import UserError
+from apertus_image.registry.server import borrowed as module
+from apertus_image.registry.server.borrowed import borrowed
+from apertus_image.registry.server.folder import Folder
+from apertus_image.registry.server.process import answers
+from support import images
+
+pytestmark = pytest.mark.skipif(not shutil.which("docker-registry"),
+                                reason="not run: docker-registry is not here")
+
+
+def until(true, seconds=20):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_it_answers_and_ends_with_the_block(tmp_path):
+    with borrowed(tmp_path / "r") as address:
+        assert answers(address)
+    assert not answers(address) and Folder(tmp_path / "r").holder() is None
+
+
+def test_a_server_that_runs_is_used_and_left_running(tmp_path):
+    tool = images.PROJECT / "tools/registry"
+    address = subprocess.run([tool, "serve", tmp_path / "r", "--detach"], check=True,
+                             capture_output=True, text=True).stdout.strip()
+    try:
+        with borrowed(tmp_path / "r") as used:
+            assert used == address
+        assert answers(address)
+    finally:
+        subprocess.run([tool, "stop", tmp_path / "r"], check=True, capture_output=True)
+
+
+def test_another_tasks_server_is_not_relied_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LETTING_GO", 0.5)
+    with borrowed(tmp_path / "r"):
+        with pytest.raises(UserError, match="is in use"):
+            with borrowed(tmp_path / "r"):
+                pass
+
+
+def test_a_killed_task_leaves_no_server_and_the_next_one_gets_the_folder(tmp_path):
+    code = ("import sys, time; from pathlib import Path;"
+            "from apertus_image.registry.server.borrowed import borrowed\n"
+            "with borrowed(Path(sys.argv[1])) as address:\n"
+            "    print(address, flush=True)\n    time.sleep(99)")
+    task = subprocess.Popen([sys.executable, "-c", code, tmp_path / "r"], stdout=subprocess.PIPE,
+                            text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    address = task.stdout.readline().strip()
+    assert answers(address)
+    task.send_signal(signal.SIGKILL)
+    task.wait()
+    with borrowed(tmp_path / "r") as again:
+        assert answers(again)
+    until(lambda: Folder(tmp_path / "r").holder() is None)
