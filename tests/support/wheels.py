@@ -26,6 +26,7 @@ def make(
     folder: Path, name: str, files: Files, *, version: str = "1.0", tag: str = "py3-none-any",
     says: str | None = None, entry_points: str = "", wrong: tuple[str, ...] = (),
     unlisted: tuple[str, ...] = (), missing: tuple[str, ...] = (), rows: str = "",
+    metadata: str = "",
 ) -> dict:
     """Write a wheel; give its pin as a builder's spec has it.
 
@@ -36,13 +37,15 @@ def make(
         unlisted: members without a row.
         missing: rows of members that are not there.
         rows: more lines of RECORD, as they are.
+        metadata: more lines of METADATA.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
     members: Files = {
         **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {says or name}\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {says or name}\nVersion: {version}\n"
+        f"{metadata}",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
         f"Tag: {tag}\n",
     }
