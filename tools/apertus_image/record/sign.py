@@ -1,0 +1,105 @@
+"""Signatures with an SSH key, made and checked by ssh-keygen (`-Y`, OpenSSH 8.2 or newer).
+
+Optional. Who may sign is a file of allowed signers (ssh-keygen(1), ALLOWED SIGNERS), one a line:
+`engineer@site namespaces="apertus-image" ssh-ed25519 AAAA…`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from apertus_image.errors import UserError
+
+__all__ = ["NAMESPACE", "key_of", "sign", "verify"]
+
+NAMESPACE = "apertus-image"
+"""A signature made for another purpose does not count here."""
+
+
+def sign(data: bytes, key: Path) -> bytes:
+    """The signature of a file's bytes, as it lies in FILE.sig.
+
+    Args:
+        key: a private key, or the public one of a key that an agent has. ssh-keygen asks for a
+            passphrase on the terminal.
+
+    Raises:
+        UserError: the key cannot be used, or ssh-keygen is missing.
+    """
+    if not key.is_file():
+        raise UserError("there is no such key", where=key, expected="an SSH key",
+                        next_step="ssh-keygen -t ed25519 makes one")
+    done = _run("sign", "-f", str(key), "-n", NAMESPACE, data=data)
+    if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE"):
+        raise UserError("the key cannot sign", where=key, got=_said(done),
+                        expected="a private key, or a public one that the agent has the key to")
+    return done.stdout
+
+
+def verify(data: bytes, signature: bytes, signers: Path, where: object = None) -> str:
+    """Who signed; one of the allowed signers.
+
+    Args:
+        signers: file of allowed signers.
+        where: the signed file, for errors.
+
+    Raises:
+        UserError: the data or the signature was changed, or none of the signers made it.
+    """
+    if not signers.is_file():
+        raise UserError("there is no file of allowed signers", where=signers,
+                        expected='lines of: NAME namespaces="apertus-image" ssh-ed25519 AAAA…')
+    with tempfile.NamedTemporaryFile(prefix="apertus-", suffix=".sig") as file:
+        file.write(signature)
+        file.flush()
+        found = _run("find-principals", "-f", str(signers), "-s", file.name)
+        names = found.stdout.decode(errors="replace").splitlines()
+        if found.returncode or not names:
+            raise UserError("none of the allowed signers made the signature", where=where,
+                            expected=f"a signer of {signers}", got=_said(found),
+                            next_step="take the file from where it was published, or add the key")
+        for name in names:
+            done = _run("verify", "-f", str(signers), "-I", name, "-n", NAMESPACE, "-s", file.name,
+                        data=data)
+            if done.returncode == 0:
+                return name
+    raise _bad(where, _said(done))
+
+
+def key_of(data: bytes, signature: bytes, where: object = None) -> str:
+    """The fingerprint of the key that signed, whoever's it is.
+
+    Raises:
+        UserError: the data or the signature was changed.
+    """
+    with tempfile.NamedTemporaryFile(prefix="apertus-", suffix=".sig") as file:
+        file.write(signature)
+        file.flush()
+        done = _run("check-novalidate", "-n", NAMESPACE, "-s", file.name, data=data)
+    if done.returncode:
+        raise _bad(where, _said(done))
+    found = re.search(rb"SHA256:\S+", done.stdout + done.stderr)
+    return found[0].decode() if found else "of unknown fingerprint"
+
+
+def _bad(where: object, got: str) -> UserError:
+    return UserError("the signature is not of these bytes", where=where, got=got,
+                     expected=f"a signature for {NAMESPACE}",
+                     next_step="take the file and its .sig from where they were published")
+
+
+def _run(what: str, *arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(["ssh-keygen", "-Y", what, *arguments], input=data,
+                              capture_output=True)
+    except FileNotFoundError as error:
+        raise UserError("ssh-keygen is not installed",
+                        next_step="install openssh-client (tools/setup --tests)") from error
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    said = (done.stderr or done.stdout).decode(errors="replace").strip()
+    return said[-500:] or f"exit code {done.returncode}"
