@@ -1,5 +1,8 @@
 # The project for one build system: what the flake offers, put together.
-{ system, nix2container }:
+#
+# application: a tree for a layer of its own on top, prepared by release/source.py or bare;
+# null for none.
+{ system, nix2container, application ? null }:
 
 let
   lib = builtins;
@@ -48,7 +51,7 @@ let
 
   imageFor = machine: name: import ./image.nix
     {
-      inherit builder pins machine;
+      inherit builder pins machine application;
       nix2container = maker;
       userland = import ./userland { inherit builder machine; };
       python = import ./python { inherit builder machine; };
@@ -67,9 +70,10 @@ let
         then [ "${nix2container}" source.nix2container-bin source.nix2container-bin.goModules world.go ]
           ++ map (pin: pin.path) pins.toolchainGo.${native.debian}
         else [ ];
+      brought = if application == null then [ ] else [ "${application}" ];
     in
     world.pkgs.writeText "inputs-${name}-${machine.name}"
-      (lib.concatStringsSep "\n" (map (path: "${path}") (pinned ++ own ++ [ world.bootstrap ])) + "\n");
+      (lib.concatStringsSep "\n" (map (path: "${path}") (pinned ++ own ++ brought ++ [ world.bootstrap ])) + "\n");
 
   full = lib.mapAttrs (_: machine: imageFor machine "apertus-image") machines;
   small = lib.mapAttrs (_: machine: imageFor machine "smoke-image") machines;

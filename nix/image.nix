@@ -3,7 +3,9 @@
 # Every path lies in exactly one layer. The one exception is the overlay of patched
 # files on top, so that a one-line change to a patch moves kilobytes. image/gate.py
 # proves it before the image gets its name.
-{ builder, nix2container, pins, userland, python, machine }:
+{ builder, nix2container, pins, userland, python, machine
+, application ? null   # the user's own code, as a tree
+}:
 
 { name            # image name
 , selection       # what goes in: { debian; wheels; groups; patches; } (nix/default.nix)
@@ -19,14 +21,30 @@ let
   environment = python { inherit (selection) wheels groups patches; hasCuda = cuda != null; };
 
   # What goes into which layer, from the lowest up.
-  described =
+  contents =
     [ { name = "userland"; trees = [ root ]; } ]
     ++ map (group: { name = "python-${group.name}"; trees = [ group.tree ]; }) environment.groups
     ++ [
       { name = "environment"; trees = [ environment.glue ] ++ environment.cuda ++ [ loaderCache ]; }
-      { name = "patches"; trees = [ environment.overlay identity ]; overlay = true; }
-    ];
-  below = lib.concatMap (layer: layer.trees) (lib.filter (layer: !(layer ? overlay)) described);
+      { name = "patches"; trees = [ environment.overlay ]; overlay = true; }
+    ]
+    ++ (if application == null then [ ] else [ { name = "source"; trees = [ source ]; } ]);
+
+  # The identity changes with every content, so it lies where most changes do.
+  top = (lib.elemAt contents (lib.length contents - 1)).name;
+  described = map
+    (layer: if layer.name == top then layer // { trees = layer.trees ++ [ identity ]; } else layer)
+    contents;
+
+  # Without bytecode: only the environment's interpreter has a known place for it, users mount
+  # their checkout over this one, and the layer holds what the commit holds.
+  source = builder {
+    name = "application-source";
+    module = "application.build";
+    rooms = [ "tree" "application" ];
+    manifest = true;
+    spec.source = "${application}";
+  };
 
   # The loader's cache over all libraries: no target program runs to make it.
   loaderCache = builder {
@@ -47,7 +65,7 @@ let
     module = "image.identity";
     rooms = [ "tree" "image" ];
     manifest = true;
-    spec.manifests = map (tree: tree.manifest) (below ++ [ environment.overlay ]);
+    spec.manifests = map (tree: tree.manifest) (lib.concatMap (layer: layer.trees) contents);
   };
 
   layer = { name, trees, ... }: nix2container.buildLayer {

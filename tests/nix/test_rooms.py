@@ -37,8 +37,8 @@ def test_there_are_builders():
 
 
 ORDER = ["errors", "tree", "place", "pins", "store", "bytecode", "elf", "debian", "fetch",
-         "resolve", "wheel", "patch", "image", "oci", "registry", "squashfs", "lint", "build",
-         "record", "commands"]
+         "resolve", "wheel", "patch", "image", "application", "oci", "registry", "squashfs", "lint",
+         "build", "record", "release", "commands"]
 
 
 FILES = sorted(TOOLS.rglob("*.py"))
