@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import http.server
@@ -12,8 +11,10 @@ import re
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
+
+from fakes.login import Login, LoginHandler, error
 
 UPLOAD = re.compile(r"/v2/(.+)/blobs/uploads/(.*)")
 BLOB = re.compile(r"/v2/(.+)/blobs/(sha256:[0-9a-f]{64})")
@@ -33,29 +34,6 @@ class Asked:
     @property
     def path(self) -> str:
         return urlsplit(self.url).path
-
-
-@dataclass
-class Login:
-    """A token server beside the registry, or Basic.
-
-    Attributes:
-        uses: how many requests a token is good for.
-        open: methods that need no login.
-        denied: methods that no token allows.
-        tokens: token -> uses left.
-    """
-
-    kind: str = "bearer"
-    user: str = "anna"
-    password: str = "s3cret-password"
-    anonymous: bool = False
-    uses: float = float("inf")
-    open: tuple[str, ...] = ()
-    tokens: dict[str, float] = field(default_factory=dict)
-    scopes: list[list[str]] = field(default_factory=list)
-    denied: tuple[str, ...] = ()
-    realm: str = "/token"
 
 
 class Registry:
@@ -119,10 +97,6 @@ def answer(status: int, text: str = "", kind: str = "application/json", **header
     return reply
 
 
-def error(code: str) -> str:
-    return json.dumps({"errors": [{"code": code, "message": "as scripted"}]})
-
-
 def hang_up(handler: Handler, _body: bytes) -> None:
     """Close the connection without an answer."""
     handler.close_connection = True
@@ -135,7 +109,7 @@ def then_hang_up(handler: Handler, body: bytes) -> None:
     handler.close_connection = True
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(LoginHandler):
     protocol_version = "HTTP/1.1"
     registry: Registry
 
@@ -266,41 +240,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(200, json.dumps(body).encode(), {
             "Content-Type": "application/vnd.oci.image.index.v1+json"})
 
-    def allowed(self, path: str) -> bool:
-        """Whether the request is logged in; challenges it otherwise."""
-        login = self.registry.login
-        if login is None or self.command in login.open:
-            return True
-        shown = self.headers.get("Authorization", "")
-        if login.kind == "basic":
-            if shown == basic(login.user, login.password):
-                return True
-            challenge = 'Basic realm="here"'
-        else:
-            token = shown.removeprefix("Bearer ")
-            if login.tokens.get(token, 0) > 0 and self.command not in login.denied:
-                login.tokens[token] -= 1
-                return True
-            realm = login.realm if "://" in login.realm else self.registry.url + login.realm
-            challenge = f'Bearer realm="{realm}",service="fake"'
-            if found := re.match(r"/v2/(.+)/(?:blobs|manifests)/", path):
-                challenge += f',scope="repository:{found[1]}:pull,push"'
-            if self.command in login.denied:
-                challenge += ',error="insufficient_scope"'
-        self.reply(401, error("UNAUTHORIZED").encode(), {"WWW-Authenticate": challenge})
-        return False
-
-    def token(self, body: bytes) -> None:
-        login = self.registry.login
-        query = parse_qs(urlsplit(self.path).query) | parse_qs(body.decode())
-        login.scopes.append(query.get("scope", []))
-        right = self.headers.get("Authorization") == basic(login.user, login.password)
-        if not (right or login.anonymous or query.get("refresh_token") == [login.password]):
-            return self.reply(401, error("UNAUTHORIZED").encode())
-        token = f"secret-token-{next(self.registry.numbers)}"
-        login.tokens[token] = login.uses
-        return self.reply(200, json.dumps({"token": token, "expires_in": 300}).encode())
-
     def answered(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **self.registry.headers,
@@ -315,10 +254,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
-
-
-def basic(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 @contextlib.contextmanager

@@ -57,6 +57,16 @@ def test_skopeo_reads_it_back_to_the_same_digest(registry, image, tmp_path, form
     assert back == from_image(image).manifest(form).data
 
 
+@pytest.mark.parametrize(("form", "status"), [("v2s2", 200), ("oci", 404)])
+def test_what_enroots_first_question_gets(registry, image, form, status):
+    """Why auto takes v2s2 here: the question names no OCI type (notes on Enroot, 0.1)."""
+    send(registry, from_image(image), f"enroot/{form}:1", form=form)
+    client = Client(registry.host)
+    reply = client.send("HEAD", client.url(f"enroot/{form}", "manifests", "1"), "",
+                        headers={"Accept": "*/*"}, expect=(200, 404))
+    assert reply.status == status
+
+
 def test_the_same_image_through_skopeo_has_the_same_id(registry, image, tmp_path):
     done, _ = send(registry, from_image(image), "id:1", form="oci")
     skopeo("copy", "--preserve-digests", "--src-tls-verify=false", f"docker://{done.reference}",
