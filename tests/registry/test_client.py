@@ -212,17 +212,16 @@ def test_an_answer_that_is_too_long_is_refused(bench):
         bench.client().ping(SCOPE)
 
 
-def test_an_error_that_repeats_a_secret_is_masked(bench):
-    bench.login(fake.Login())
-    bench.registry.fault("HEAD", "", lambda h, _: fake.answer(
-        403, "no")(h, b""))
+@pytest.mark.parametrize("kind", ["basic", "bearer"])
+def test_an_error_that_repeats_a_secret_is_masked(bench, kind):
+    bench.login(fake.Login(kind))
     bench.registry.fault("GET", "manifests", lambda h, _: fake.answer(
         403, "you sent " + h.headers["Authorization"], "text/plain")(h, b""))
     client = bench.client()
     client.ping(SCOPE)
     with pytest.raises(UserError) as error:
         client.send("GET", client.url(REPOSITORY, "manifests", "x"), SCOPE)
-    assert "you sent Bearer …" in str(error.value)
+    assert f"you sent {kind.title()} …" in str(error.value)
 
 
 def test_a_url_is_shown_without_the_values_of_its_query(bench):

@@ -48,7 +48,8 @@ class Credential:
 
     def secrets(self) -> set[str]:
         """What no message may hold."""
-        return {text for text in (self.password, self.identity, self.token) if text}
+        pair = self.basic().removeprefix("Basic ") if self.password else ""
+        return {text for text in (self.password, self.identity, self.token, pair) if text}
 
 
 class Credentials:
