@@ -83,16 +83,19 @@ in
 {
   packages = {
     apertus-image = full.${native.name}.json;
+    apertus-image-lint = full.${native.name}.lint;
     smoke-image = small.${native.name}.json;
+    smoke-image-lint = small.${native.name}.lint;
     inputs-apertus-image = inputsFor native "apertus-image";
     inputs-smoke-image = inputsFor native "smoke-image";
     inherit (world) toolchain go;
     default = full.${native.name}.json;
-  } // (if source ? nix2container-bin then { nix2container = source.nix2container-bin; } else { }) // {
-  } // byMachine (machine: [
+  } // (if source ? nix2container-bin then { nix2container = source.nix2container-bin; } else { })
+  // byMachine (machine: [
     { name = "apertus-image-${machine.name}"; value = full.${machine.name}.json; }
     { name = "apertus-image-${machine.name}-lint"; value = full.${machine.name}.lint; }
     { name = "smoke-image-${machine.name}"; value = small.${machine.name}.json; }
+    { name = "smoke-image-${machine.name}-lint"; value = small.${machine.name}.lint; }
     { name = "inputs-apertus-image-${machine.name}"; value = inputsFor machine "apertus-image"; }
     { name = "inputs-smoke-image-${machine.name}"; value = inputsFor machine "smoke-image"; }
   ]);
