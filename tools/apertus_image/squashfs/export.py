@@ -172,6 +172,7 @@ def _told(final: Path) -> dict[str, Any] | None:
     """The record beside a file; None if there is none that can be read."""
     try:
         told = json.loads(Path(f"{final}.json").read_bytes())
+        told.pop("file", None)  # what lies beside a file names it; the record itself does not
         return told if {*MADE, "size", "sha256", "check"} <= told.keys() else None
     except (OSError, ValueError, AttributeError):
         return None

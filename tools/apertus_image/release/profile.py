@@ -1,0 +1,173 @@
+"""A site's profile: where a release works and where it puts what it made (YAML)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from apertus_image.errors import UserError, raise_all
+
+__all__ = ["PROFILES", "STEPS", "Profile", "Slurm"]
+
+PROFILES = Path(__file__).parent / "profiles"
+STEPS = ("prefetch", "build", "push", "export", "check", "record", "attach", "publish")
+
+TEXT = {"type": "string", "minLength": 1}
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["image", "scratch", "publish"],
+    "properties": {
+        "image": TEXT,
+        "scratch": TEXT,
+        "store": TEXT,
+        "publish": {
+            "type": "object", "additionalProperties": False, "required": ["folder"],
+            "properties": {"folder": TEXT, "readable": {"enum": ["all", "group"]}},
+        },
+        "registry": {
+            "type": "object", "additionalProperties": False, "required": ["repository"],
+            "properties": {"repository": TEXT, "serve": TEXT, "host": TEXT, "tag": TEXT,
+                           "cache": {"type": "boolean"}, "plain_http": {"type": "boolean"},
+                           "ca": TEXT, "format": {"enum": ["auto", "oci", "v2s2"]}},
+            "oneOf": [{"required": ["serve"]}, {"required": ["host"]}],
+        },
+        "slurm": {
+            "type": "object", "additionalProperties": False, "required": ["time"],
+            "properties": {
+                "account": TEXT, "partition": TEXT, "memory": TEXT, "time": TEXT,
+                "attempts": {"type": "integer", "minimum": 1, "maximum": 20},
+                "options": {"type": "array", "items": TEXT},
+                "jobs": {"type": "array", "items": {"type": "array", "minItems": 1,
+                                                    "items": {"enum": list(STEPS)}}},
+            },
+        },
+    },
+}
+JOBS = (("prefetch", "build"), ("push",), ("export", "check"), ("record", "attach", "publish"))
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """How jobs are asked for.
+
+    Attributes:
+        time: of each job, as sbatch takes it.
+        attempts: jobs a group of steps gets, should its time limit end them.
+        jobs: the steps of each job, in order.
+        options: further ones of sbatch.
+    """
+
+    time: str
+    account: str = ""
+    partition: str = ""
+    memory: str = ""
+    attempts: int = ATTEMPTS
+    jobs: tuple[tuple[str, ...], ...] = JOBS
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One site's.
+
+    Attributes:
+        name: of the profile.
+        origin: what it was loaded by: a name, or a file's whole path.
+        image: an output of the flake.
+        scratch: where the release's own folder lies, with the work that is under way.
+        store: the physical store's folder, None for /nix.
+        publish: where finished files go.
+        readable: `all` or `group`.
+        registry: its part of the profile, None for a release without a registry.
+    """
+
+    name: str
+    origin: str
+    image: str
+    scratch: Path
+    publish: Path
+    readable: str = "all"
+    store: Path | None = None
+    registry: Mapping[str, Any] | None = None
+    slurm: Slurm | None = None
+
+    @classmethod
+    def load(cls, name: str, environment: Mapping[str, str] | None = None) -> Profile:
+        """Read a profile by its name, or a file by its path.
+
+        `${VAR}` and `${VAR:-default}` are replaced, and `~` at a path's start.
+
+        Raises:
+            UserError: listing every fault of the file.
+        """
+        file = Path(name) if "/" in name or name.endswith((".yaml", ".yml")) else (
+            PROFILES / f"{name}.yaml")
+        try:
+            text = file.read_text(encoding="utf-8")
+        except OSError as error:
+            known = ", ".join(sorted(each.stem for each in PROFILES.glob("*.yaml")))
+            raise UserError("no such profile", where=file, got=error.strerror,
+                            expected=f"a file, or one of: {known}") from error
+        try:
+            data = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UserError("a profile is no YAML", where=file, got=error) from error
+        raise_all(_faults(data, file), "the profile has {n} faults")
+        data = _expanded(data, file, os.environ if environment is None else environment)
+        slurm = data.get("slurm")
+        if slurm:
+            slurm = {**slurm, "options": tuple(slurm.get("options", ())),
+                     "jobs": tuple(map(tuple, slurm.get("jobs", JOBS)))}
+            _whole(slurm["jobs"], file)
+        return cls(
+            name=file.stem, origin=name if file.parent == PROFILES else str(file.resolve()),
+            image=data["image"], scratch=_path(data["scratch"]),
+            publish=_path(data["publish"]["folder"]),
+            readable=data["publish"].get("readable", "all"),
+            store=_path(data["store"]) if "store" in data else None,
+            registry=data.get("registry"), slurm=Slurm(**slurm) if slurm else None)
+
+
+def _faults(data: Any, file: Path) -> Iterator[UserError]:
+    for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(data):
+        at = "/".join(map(str, error.absolute_path)) or "the file"
+        yield UserError("a profile does not fit its schema", where=f"{file}: {at}",
+                        got=error.message, next_step="docs/release.md describes every key")
+
+
+def _whole(jobs: tuple[tuple[str, ...], ...], file: Path) -> None:
+    if tuple(step for job in jobs for step in job) != STEPS:
+        raise UserError("a profile's jobs do not hold every step once, in order",
+                        where=f"{file}: slurm/jobs", expected=" ".join(STEPS),
+                        got=" | ".join(" ".join(job) for job in jobs))
+
+
+def _expanded(data: Any, file: Path, environment: Mapping[str, str]) -> Any:
+    if isinstance(data, dict):
+        return {key: _expanded(value, file, environment) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_expanded(value, file, environment) for value in data]
+    if not isinstance(data, str):
+        return data
+
+    def value(match: re.Match[str]) -> str:
+        found = environment.get(match[1]) or match[2]
+        if found is None:
+            raise UserError("a profile needs a variable that is not set", where=file,
+                            expected=f"{match[1]}, for {data}", next_step=f"export {match[1]}=…")
+        return found
+
+    return re.sub(r"\$\{(\w+)(?::-([^}]*))?\}", value, data)
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.abspath(Path(text).expanduser()))  # noqa: PTH100 - links stay

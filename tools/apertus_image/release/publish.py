@@ -1,0 +1,97 @@
+"""Publication: finished files under names that last, for others to read, never one replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import filecmp
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from apertus_image.errors import UserError, raise_all
+
+__all__ = ["point", "publish"]
+
+FILE_MODES = {"all": 0o444, "group": 0o440}
+FOLDER_MODES = {"all": 0o2755, "group": 0o2750}
+
+
+def publish(files: Mapping[str, Path], folder: Path, readable: str = "all") -> list[Path]:
+    """Put files into a folder, each whole and synced before it has its name.
+
+    A hard link where that can be, else a copy. Modes do not depend on the umask; the folder is
+    setgid, so that files are its group's.
+
+    Args:
+        files: name below the folder -> the file.
+        readable: `all` or `group`.
+
+    Raises:
+        UserError: a name is another file's, or the folder cannot be written.
+    """
+    pairs = [(source, folder / name) for name, source in files.items()]
+    raise_all((UserError("a published file has this name and other bytes", where=target,
+                         expected=f"no file, or the bytes of {source}",
+                         next_step="names carry the identity, so one of the two was changed: "
+                         "tools/verify says which")
+               for source, target in pairs
+               if target.exists() and not source.samefile(target)
+               and not filecmp.cmp(source, target, shallow=False)),
+              "{n} published files are others")
+    try:
+        for made in sorted({target.parent for _, target in pairs}):
+            made.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(PermissionError):  # it is another user's, who chose
+                made.chmod(FOLDER_MODES[readable])
+        for source, target in pairs:
+            if not target.exists():
+                _put(source, target, FILE_MODES[readable])
+        for made in {target.parent for _, target in pairs}:
+            _sync(made)
+    except OSError as error:
+        raise UserError("the files cannot be published", where=error.filename2 or error.filename
+                        or folder, got=error.strerror,
+                        next_step="another folder in the profile, or make room") from error
+    return [target for _, target in pairs]
+
+
+def point(folder: Path, name: str, file: str) -> None:
+    """Make the link NAME in a folder lead to FILE beside it, at once."""
+    part = folder / f".{name}.{secrets.token_hex(4)}"
+    try:
+        part.symlink_to(file)
+        part.replace(folder / name)
+    except OSError as error:
+        raise UserError("the pointer cannot be moved", where=folder / name,
+                        got=error.strerror) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _put(source: Path, target: Path, mode: int) -> None:
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        try:
+            # The link has the file's group and owner, which a copy takes from the folder.
+            if source.stat().st_gid != target.parent.stat().st_gid:
+                raise OSError(errno.EXDEV, "another group")
+            os.link(source, part)
+        except OSError:
+            shutil.copyfile(source, part)
+            _sync(part)
+        part.chmod(mode)
+        with contextlib.suppress(FileExistsError):  # another release of the same bytes was first
+            os.link(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

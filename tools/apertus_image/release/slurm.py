@@ -1,0 +1,109 @@
+"""A release as jobs of Slurm, each after the one before it (sbatch(1)).
+
+A group of steps gets several jobs in a row: the second runs only if the first did not end well,
+as when its time limit ended it, and goes on where that was. The next group waits until one of
+them has ended well. Nothing waits for ever: a job whose turn cannot come is cancelled by Slurm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from apertus_image.errors import UserError
+from apertus_image.release.profile import Slurm
+from apertus_image.release.state import Folder, replace
+
+__all__ = ["jobs", "states", "submit"]
+
+SCRIPT = """\
+#!/bin/sh
+# Written by tools/release; it can be submitted again by hand.
+exec {command}
+"""
+
+
+def submit(slurm: Slurm, folder: Folder, command: Sequence[str], undone: Sequence[str]
+           ) -> list[dict[str, Any]]:
+    """Submit the steps that are not done; the jobs, in order, also noted in the folder.
+
+    Args:
+        command: what goes on with the release; `--only STEPS` is added.
+        undone: names of steps.
+
+    Raises:
+        UserError: sbatch refuses, or is not here. Jobs that were submitted are cancelled.
+    """
+    submitted: list[dict[str, Any]] = []
+    after: list[int] = []
+    try:
+        for group in slurm.jobs:
+            if not (names := [step for step in group if step in undone]):
+                continue
+            script = folder.path / "logs" / f"{names[0]}.sh"
+            replace(script, SCRIPT.format(command=shlex.join(
+                [*command, "--only", ",".join(names)])).encode())
+            attempts: list[int] = []
+            for number in range(slurm.attempts):
+                job = _sbatch(slurm, folder, script, names, after, attempts)
+                attempts.append(job)
+                submitted.append({"job": job, "steps": names, "attempt": number + 1})
+            after = attempts
+    except UserError:
+        if submitted:
+            subprocess.run(["scancel", *(str(each["job"]) for each in submitted)],
+                           capture_output=True)
+        raise
+    replace(folder.path / "jobs.json", json.dumps(submitted, indent=1).encode())
+    return submitted
+
+
+def _sbatch(slurm: Slurm, folder: Folder, script: Path, names: list[str], after: list[int],
+            before: list[int]) -> int:
+    # `?`: one of them is enough. A further attempt only after the one before has failed.
+    wanted = [f"afternotok:{before[-1]}"] if before else (
+        ["?".join(f"afterok:{job}" for job in after)] if after else [])
+    options = {"account": slurm.account, "partition": slurm.partition, "mem": slurm.memory,
+               "time": slurm.time, "dependency": ",".join(wanted),
+               "job-name": f"release-{names[0]}", "chdir": str(folder.path),
+               "output": str(folder.path / "logs" / f"{names[0]}-%j.log"),
+               "kill-on-invalid-dep": "yes"}
+    command = ["sbatch", "--parsable", "--requeue", "--open-mode=append", "--nodes=1", "--ntasks=1",
+               *(f"--{key}={value}" for key, value in options.items() if value), *slurm.options,
+               str(script)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise UserError("sbatch is not here", next_step="run it on a login node, or without "
+                        "--slurm") from error
+    if done.returncode:
+        raise UserError("sbatch refused a job", where=shlex.join(command),
+                        got=done.stderr.strip()[-1000:], next_step="mend the profile's slurm part")
+    return int(done.stdout.split(";")[0])
+
+
+def jobs(folder: Folder) -> list[dict[str, Any]]:
+    """The jobs that were submitted last."""
+    try:
+        return json.loads((folder.path / "jobs.json").read_bytes())
+    except (OSError, ValueError):
+        return []
+
+
+def states(folder: Folder) -> dict[int, str]:
+    """Job -> state, of those that Slurm has in its queue; empty where there is no Slurm."""
+    numbers = ",".join(str(each["job"]) for each in jobs(folder))
+    if not numbers:
+        return {}
+    try:
+        said = subprocess.run(["squeue", "--noheader", "--format=%i %T %r", f"--jobs={numbers}"],
+                              capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    except FileNotFoundError:
+        return {}
+    return {int(job): f"{state} ({why})" if why not in ("None", "") else state
+            for job, state, why in (line.split(" ", 2) for line in said.stdout.splitlines())}

@@ -1,0 +1,132 @@
+"""What a release has done: a folder with one file for each step that is finished."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apertus_image.errors import UserError
+
+__all__ = ["Done", "Folder", "replace"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished step.
+
+    Attributes:
+        result: what later steps take from it.
+        before: digest over the results of the steps before it, as they were then.
+        times: `started`, `ended` (seconds since 1970), `attempts`, and `job` under Slurm.
+    """
+
+    result: dict[str, Any]
+    before: str
+    times: dict[str, Any]
+
+
+class Folder:
+    """A release's own folder.
+
+    Args:
+        path: made when something is first written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files = path / "files"
+
+    def make(self) -> None:
+        """Make the folder and what it always has.
+
+        Raises:
+            UserError: it cannot be made.
+        """
+        try:
+            for each in (self.files, self.path / "steps", self.path / "logs"):
+                each.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError("the release's folder cannot be made", where=self.path,
+                            got=error.strerror,
+                            next_step="name another scratch in the profile") from error
+
+    def read(self, step: str) -> Done | None:
+        """A finished step; None if it is not, or its file cannot be read."""
+        try:
+            data = json.loads((self.path / "steps" / f"{step}.json").read_bytes())
+            return Done(data["result"], data["before"], data["times"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, step: str, done: Done) -> None:
+        """Note that a step is finished."""
+        replace(self.path / "steps" / f"{step}.json",
+                json.dumps(vars(done), indent=1).encode())
+        self.begun(step).unlink(missing_ok=True)
+
+    def begun(self, step: str) -> Path:
+        """The file that counts a step's attempts while it is not finished."""
+        return self.path / "steps" / f"{step}.begun"
+
+    def begin(self, step: str) -> dict[str, Any]:
+        """Note that a step is begun, once more; its times so far."""
+        try:
+            times = json.loads(self.begun(step).read_bytes())
+            times["attempts"] += 1
+        except (OSError, ValueError, KeyError, TypeError):
+            times = {"attempts": 1}
+        times["started"] = round(time.time(), 3)
+        if job := os.environ.get("SLURM_JOB_ID"):
+            times["job"] = int(job)
+        replace(self.begun(step), json.dumps(times).encode())
+        return times
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """While one process works on the release; the kernel frees the lock of a killed one.
+
+        Raises:
+            UserError: another works on it.
+        """
+        self.make()
+        with (self.path / "lock").open("a+") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                held.seek(0)
+                raise UserError("another process works on this release", where=self.path,
+                                got=held.read().strip() or None,
+                                next_step="wait for it; tools/release status shows its steps",
+                                ) from error
+            held.seek(0)
+            held.truncate()
+            held.write(f"process {os.getpid()} on {os.uname().nodename}")
+            held.flush()
+            yield
+
+
+def digest_of(results: list[dict[str, Any]]) -> str:
+    """A digest over steps' results."""
+    return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
+
+
+def replace(file: Path, data: bytes) -> None:
+    """Write a file whole, or not at all."""
+    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("xb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,303 @@
+"""The steps of a release, each of which can be run again at any time and gives the same result."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apertus_image.build.maker import Maker
+from apertus_image.build.run import build, root
+from apertus_image.errors import UserError
+from apertus_image.oci.image import Image
+from apertus_image.place.lustre import stripe
+from apertus_image.registry.client import Client
+from apertus_image.registry.manifest import FORMATS
+from apertus_image.registry.push import push, put_manifest
+from apertus_image.registry.reference import Reference
+from apertus_image.registry.referrers import attach
+from apertus_image.registry.server.borrowed import borrowed
+from apertus_image.registry.source import Source, from_image
+from apertus_image.registry.state import State, default_folder
+from apertus_image.release.documents import Documents
+from apertus_image.release.gate import GateResult
+from apertus_image.release.profile import Profile
+from apertus_image.release.publish import publish
+from apertus_image.release.source import ApplicationSource
+from apertus_image.release.state import Folder
+from apertus_image.squashfs.export import Exporter
+from apertus_image.squashfs.source import StoredImage
+from apertus_image.store.store import Store
+
+__all__ = ["Context", "steps"]
+
+Results = dict[str, dict[str, Any]]
+Telling = Callable[[str, int], Callable[[int], None]]
+
+
+@dataclass
+class Context:
+    """What all steps of one release work on.
+
+    Attributes:
+        project: root of the clone.
+        gate: what the gate has let pass.
+        application: the user's own code, in the store already.
+        bring: prefetches one image's inputs.
+        progress: given a label and a total of bytes, gives what is told the bytes done.
+        say: told a line for the user.
+    """
+
+    project: Path
+    profile: Profile
+    store: Store
+    maker: Maker
+    folder: Folder
+    gate: GateResult
+    application: ApplicationSource | None
+    bring: Callable[[str], None]
+    progress: Telling
+    say: Callable[[str], None]
+
+    def programs(self) -> Path:
+        """The folder of the pinned squashfs tools."""
+        tools = root(self.project, "toolchain", self.store, self.maker)
+        return self.store.physical(str(tools)) / "bin"
+
+    def image(self, results: Results) -> Image:
+        """The image that was built.
+
+        Raises:
+            UserError: its description is not the one that was built.
+        """
+        file = self.store.physical(results["build"]["json"])
+        image = Image.load(file)
+        if image.image_id != results["build"]["image"]:
+            raise UserError("the image's description is not the one that was built", where=file,
+                            expected=results["build"]["image"], got=image.image_id,
+                            next_step="nix-store --verify --check-contents --repair")
+        return image
+
+    def source(self, results: Results) -> Source:
+        """The image as a push takes it."""
+        return from_image(self.image(results), self.store.physical)
+
+    @contextlib.contextmanager
+    def registry(self) -> Iterator[tuple[Client, Reference]]:
+        """A client of the profile's registry, served for the block if it is a folder."""
+        settings = self.profile.registry
+        with contextlib.ExitStack() as stack:
+            host = settings.get("host") or stack.enter_context(
+                borrowed(Path(settings["serve"]).expanduser(), cache=settings.get("cache", False)))
+            client = Client(host, plain_http=settings.get("plain_http"),
+                            verify=settings.get("ca", True), say=self.say)
+            yield client, Reference(host, settings["repository"])
+
+
+class _Prefetch:
+    name = "prefetch"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        self.context.bring(self.context.profile.image)
+        return {"image": self.context.profile.image}
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        return result["image"] == self.context.profile.image
+
+
+class _Build:
+    name = "build"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        context, link = self.context, self.context.folder.path / "image"
+        extra = context.application.override() if context.application else ()
+        path = build(context.project, context.profile.image, context.store, context.maker,
+                     link=link, extra=extra)
+        image = Image.load(context.store.physical(str(path)))
+        return {"json": str(path), "image": image.image_id,
+                "layers": [layer.digest for layer in image.layers]}
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        return bool(self.context.store.valid([result["json"]]))
+
+
+class _Push:
+    """By digest alone: the tag moves last, when everything else is there."""
+
+    name = "push"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        context, source = self.context, self.context.source(results)
+        manifests = {form: source.manifest(form).digest for form in FORMATS}
+        if not context.profile.registry:
+            return {"pushed": None, "manifests": manifests}
+        total = sum(blob.size for blob in source.blobs())
+        with context.registry() as (client, target):
+            done = push(source, target, client, state=State(default_folder()), say=context.say,
+                        form=context.profile.registry.get("format", "auto"),
+                        progress=context.progress("pushing", total))
+        return {"pushed": done.form, "manifests": manifests}
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        return not self.context.profile.registry  # what is there already is asked in a second
+
+
+class _Export:
+    name = "export"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        context = self.context
+        if word := stripe(context.folder.files).warning:
+            context.say(f"warning: {word}")
+        exporter = Exporter(context.programs(), progress=context.progress,
+                            tell=lambda words: context.say(f"warning: {words}"))
+        image = StoredImage(context.image(results), context.store.physical)
+        done = exporter.export(image, context.folder.files)
+        return {"file": done.path.name, "record": done.record}
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        return False  # the exporter itself knows an export that is there, and asks its record
+
+
+class _Check:
+    """The lint of the image, and the SHA-256 of the file as it lies there now."""
+
+    name = "check"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        context = self.context
+        extra = context.application.override() if context.application else ()
+        lint = build(context.project, f"{context.profile.image}-lint", context.store,
+                     context.maker, link=None, extra=extra)
+        report = json.loads(context.store.physical(str(lint)).read_bytes())
+        found = self._sha256(results)
+        if found != results["export"]["record"]["sha256"]:
+            raise UserError("the export is no longer what was written",
+                            where=context.folder.files / results["export"]["file"],
+                            expected=results["export"]["record"]["sha256"], got=found,
+                            next_step="look at the disk; remove the file and release again")
+        return {"lint": report["checked"], "sha256": found}
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        return result["sha256"] == results["export"]["record"]["sha256"]
+
+    def _sha256(self, results: Results) -> str:
+        file = self.context.folder.files / results["export"]["file"]
+        told, digest = self.context.progress("hashing", file.stat().st_size), hashlib.sha256()
+        with file.open("rb") as data:
+            while chunk := data.read(1 << 20):
+                digest.update(chunk)
+                told(len(chunk))
+        return digest.hexdigest()
+
+
+class _Record:
+    name = "record"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        documents = Documents(self.context.project, self.context.store, self.context.folder)
+        return documents.write(
+            gate=self.context.gate, application=self.context.application,
+            image=self.context.image(results), results=results, maker=self.context.maker.name)
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        files = self.context.folder.files
+        return all((files / name).is_file() and _sha256(files / name) == sha256
+                   for name, sha256 in result["documents"].items())
+
+
+class _Attach:
+    name = "attach"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        context, attached = self.context, {}
+        if not context.profile.registry:
+            return {"attached": attached}
+        digest = results["push"]["manifests"][results["push"]["pushed"]]
+        with context.registry() as (client, target):
+            for name, kind in results["record"]["types"].items():
+                done = attach(client, target.at(digest), kind,
+                              (context.folder.files / name).read_bytes(), say=context.say)
+                attached[name] = done.reference.digest
+        return {"attached": attached}
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        return not self.context.profile.registry
+
+
+class _Publish:
+    """The file first, then the tag: whoever sees the tag can have all of it."""
+
+    name = "publish"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def run(self, results: Results) -> dict[str, Any]:
+        context, name = self.context, results["record"]["name"]
+        if context.gate.dirty:
+            raise UserError("what differs from its commit is not published", where=name,
+                            got="--allow-dirty", next_step="commit, and release again")
+        files = context.folder.files
+        sqsh = files / f"{name}.sqsh"
+        if not sqsh.exists():
+            sqsh.hardlink_to(files / results["export"]["file"])
+        if word := stripe_made(context.profile.publish):
+            context.say(f"warning: {word}")
+        publish({each: files / each for each in (sqsh.name, *results["record"]["documents"])},
+                context.profile.publish, context.profile.readable)
+        tagged = None
+        if context.profile.registry:
+            tag = context.profile.registry.get("tag") or name.replace("+", "_")
+            manifest = context.source(results).manifest(results["push"]["pushed"])
+            with context.registry() as (client, target):
+                put_manifest(client, target.repository, tag, manifest)
+            tagged = tag
+        return {"file": str(context.profile.publish / sqsh.name), "tag": tagged}
+
+    def holds(self, results: Results, result: dict[str, Any]) -> bool:
+        return False  # what is published already is compared, and stays
+
+
+def stripe_made(folder: Path) -> str | None:
+    """Stripe a folder, made if need be; a warning."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        return stripe(folder).warning
+    return None
+
+
+def steps(context: Context) -> list[Any]:
+    """All, in order."""
+    return [each(context) for each in (_Prefetch, _Build, _Push, _Export, _Check, _Record, _Attach,
+                                       _Publish)]
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
