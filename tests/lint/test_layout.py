@@ -144,6 +144,17 @@ def test_cudas_folder_unknown_to_the_loader(tmp_path, root):  # case 46, trap 15
     assert ("/etc/ld.so.cache", "libcudart.so") in [f[:2] for f in findings(tmp_path, root)]
 
 
+@pytest.mark.parametrize("path", ["etc/ld.so.conf", "etc/ld.so.conf.d",
+                                  "etc/ld.so.conf.d/apertus-cuda.conf"])
+def test_a_cache_that_the_hooks_ldconfig_would_spoil(tmp_path, root, path):  # case 46
+    cache = roots.cached(tmp_path, root)
+    remove(root / path)
+    report = lint(roots.spec(root, cache, cuda=True))
+    [finding] = [f for f in report["findings"] if f.check == "layout"]
+    assert finding.path == "/etc/ld.so.conf" and finding.subject.endswith("/nvidia/cu13/lib")
+    assert "ldconfig would drop" in finding.why
+
+
 @pytest.mark.parametrize("path", ["lib64", "lib/stubs/libcuda.so", "bin/nvcc"])
 def test_a_toolkit_with_a_part_missing(tmp_path, root, path):  # trap 13
     remove(root / TOOLKIT[1:] / path)

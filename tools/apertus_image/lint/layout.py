@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from apertus_image.elf.ldcache import CACHE, parse
-from apertus_image.elf.ldconfig import Library
+from apertus_image.elf.ldconfig import Library, folders
 from apertus_image.elf.reader import read
 from apertus_image.errors import UserError
 from apertus_image.lint.findings import Finding
@@ -50,9 +50,9 @@ def check_layout(
         how many paths and cache entries were looked at, and what is wrong.
     """
     # The driver's hook puts its libraries there.
-    folders = FOLDERS | {f"/usr/lib/{machine.triplet}": "the driver's hook writes into it"}
+    needed = FOLDERS | {f"/usr/lib/{machine.triplet}": "the driver's hook writes into it"}
     found = []
-    for path, why in folders.items():
+    for path, why in needed.items():
         if view.kind(path) != "dir":
             found.append(Finding("layout", path, view.kind(path) or "missing",
                                  f"must be a real folder: {why}"))
@@ -71,7 +71,7 @@ def check_layout(
     found += [*wrong, *_cached(view, machine, entries)]
     if cuda:
         found += _cuda(view, entries)
-    return len(folders) + len(FILES) + len(PROGRAMS) + len(entries), found
+    return len(needed) + len(FILES) + len(PROGRAMS) + len(entries), found
 
 
 def _libc(view: View, machine: Machine, glibc: str) -> Iterator[Finding]:
@@ -106,6 +106,11 @@ def _cached(view: View, machine: Machine, entries: list[Library]) -> Iterator[Fi
         if elf is None or elf.machine != machine.elf_machine:
             yield Finding("layout", CACHE, entry.path, f"lists {entry.path}, which is no library "
                           f"of {machine.name} in the image; make it anew over all layers")
+    searched = set(folders(view, machine))
+    for folder in sorted({entry.path.rpartition("/")[0] for entry in entries} - searched):
+        yield Finding("layout", "/etc/ld.so.conf", folder, f"does not lead to {folder}, whose "
+                      "libraries the cache lists: the CXI hook's ldconfig would drop them; name it "
+                      "in ld.so.conf.d, and include that")
 
 
 def _cuda(view: View, entries: list[Library]) -> Iterator[Finding]:
