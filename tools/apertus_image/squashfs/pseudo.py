@@ -43,9 +43,11 @@ def definitions(nodes: Iterable[Node]) -> Iterator[bytes]:
     nodes = list(nodes)
     raise_all((UserError("a name that mksquashfs cannot be told", where=repr(node.path),
                          got=repr(node.target or node.path), next_step="rename it in the image",
-                         expected="no line end, and no blank at a link target's start")
+                         expected="no line end; a link's target with no blank before it and no "
+                                  "backslash after it")
                for node in nodes if "\n" in node.path + node.target
-               or node.target[:1].isspace()), "{n} names that mksquashfs cannot be told")
+               or node.target[:1].isspace() or node.target.endswith("\\")),
+              "{n} names that mksquashfs cannot be told")
     offset = 0
     for node in nodes:
         line = b"%s %s 0 %o 0 0" % (_quoted(node.path), LETTERS[node.type], node.mode)
@@ -72,7 +74,8 @@ def read(stream: BinaryIO) -> list[Listed]:
     """
     found = []
     while (line := stream.readline()) and line != b"# START OF DATA - DO NOT MODIFY\n":
-        if not line.startswith(b"#"):
+        # Below the heading, what begins like a comment is a name.
+        if line != b"#\n" if found else not line.startswith(b"#"):
             found.append(_entry(line.rstrip(b"\n")))
     stream.readline()  # the `#` that closes the heading
     return found

@@ -22,8 +22,10 @@ __all__ = ["untar"]
 
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
-LONGEST_NAME = 255
+LONGEST_NAME, LONGEST_PATH = 255, 4095
+GNU_MAGIC = b"ustar  \0"
 MOST_LINKS = 40
+ROOT = Node("/", "dir", IMPLIED_MODE)
 
 
 def untar(file: Path, name: str,
@@ -44,6 +46,17 @@ def untar(file: Path, name: str,
     return LayerTree(reader.nodes, frozenset(reader.whiteouts), frozenset(reader.opaque))
 
 
+class _Entry(tarfile.TarInfo):
+    """A header in which GNU's times, where ustar has a prefix, are no part of the name."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> _Entry:
+        entry = super().frombuf(buf, encoding, errors)
+        if buf[257:265] == GNU_MAGIC:
+            entry.name = buf[:100].split(b"\0")[0].decode(encoding, errors)
+        return entry
+
+
 def _entries(file: Path, layer: str) -> Iterator[tarfile.TarInfo]:
     size = file.stat().st_size
     if not size:
@@ -54,14 +67,17 @@ def _entries(file: Path, layer: str) -> Iterator[tarfile.TarInfo]:
                          next_step="build or fetch the image again")
 
     try:
-        with tarfile.open(file, "r:", encoding="utf-8", errors="surrogateescape") as archive:
+        with tarfile.open(file, "r:", encoding="utf-8", errors="surrogateescape",
+                          tarinfo=_Entry) as archive:
             for entry in archive:
                 stored = sum(length for _, length in entry.sparse) if entry.sparse else entry.size
+                if entry.size < 0:
+                    raise damaged(f"{entry.name} of {entry.size} bytes")
                 if entry.isreg() and entry.offset_data + stored > size:
                     raise damaged(f"it ends within {entry.name}")
                 yield entry
             end = archive.offset
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError, OverflowError) as error:  # numbers that are none
         raise damaged(error) from error
     # Python takes a header that it cannot read for the end.
     with file.open("rb") as data:
@@ -94,10 +110,12 @@ class _Reader:
             self.opaque.add(folder)
         elif name.startswith(WHITEOUT):
             hidden = name.removeprefix(WHITEOUT)
-            if not hidden or hidden.startswith(WHITEOUT):
+            if hidden in ("", ".", "..") or hidden.startswith(WHITEOUT):
                 raise self._refused("a whiteout of no known kind", path,
                                     f"{WHITEOUT}NAME or {OPAQUE}")
             self.whiteouts.add(posixpath.join(folder, hidden))
+        elif path == "/" and not entry.isdir():
+            raise self._refused("the root is no folder", path)
         else:
             self._put(self._node(entry, path, progress))
 
@@ -112,6 +130,9 @@ class _Reader:
         if any(len(part.encode("utf-8", "surrogateescape")) > LONGEST_NAME for part in parts):
             raise self._refused("an entry's name is too long", name,
                                 f"at most {LONGEST_NAME} bytes between slashes")
+        if len(name.encode("utf-8", "surrogateescape")) >= LONGEST_PATH or "\0" in name:
+            raise self._refused("an entry's name cannot be a path", repr(name),
+                                f"less than {LONGEST_PATH} bytes, none of them zero")
         return "/" + "/".join(parts)
 
     def _followed(self, folder: str, path: str) -> str:
@@ -125,11 +146,11 @@ class _Reader:
                 return folder
             target = self.nodes[link].target
             real = posixpath.normpath(posixpath.join(posixpath.dirname(link), target))
-            there = self.nodes.get(real)
+            there = self.nodes.get(real, ROOT if real == "/" else None)
             if target.startswith("/") or ".." in target.split("/") or not there or (
                     there.type not in ("dir", "link")):
                 break
-            folder = real + folder.removeprefix(link)
+            folder = real.rstrip("/") + folder.removeprefix(link) or "/"
         raise self._refused("an entry lies behind a link of its own layer", path,
                             "a relative link to a folder of the layer, as tar can follow it")
 
@@ -151,9 +172,13 @@ class _Reader:
 
     def _node(self, entry: tarfile.TarInfo, path: str, progress: Callable[[int], None]) -> Node:
         mode = entry.mode & 0o7777
-        if entry.isdir():
+        if entry.isdir() or entry.type == tarfile.REGTYPE and entry.name.endswith("/"):
             return Node(path, "dir", mode)
         if entry.issym():
+            if not 0 < len(entry.linkname.encode("utf-8", "surrogateescape")) <= LONGEST_PATH or (
+                    "\0" in entry.linkname):
+                raise self._refused("a link has no possible target", path,
+                                    f"1 to {LONGEST_PATH} bytes, none of them zero")
             return Node(path, "link", 0o777, target=entry.linkname)
         if entry.isfifo():
             return Node(path, "fifo", mode)
@@ -184,11 +209,14 @@ class _Reader:
     def _pieces(self, entry: tarfile.TarInfo) -> Iterator[Piece]:
         """Where a file's bytes lie; of a sparse one, the holes between them are zeros."""
         done, offset = 0, entry.offset_data
-        for start, length in entry.sparse or [(0, entry.size)]:
+        parts = [part for part in entry.sparse or [(0, entry.size)] if part[1]]
+        if any(length % tarfile.BLOCKSIZE for _, length in parts[:-1]):
+            # GNU tar begins every part in a new block, others do not.
+            raise self._refused("a sparse file in parts that fill no block", entry.name)
+        for start, length in parts:
             if start > done:
                 yield Piece(start - done)
-            if length:
-                yield Piece(length, self._file, offset)
+            yield Piece(length, self._file, offset)
             done, offset = start + length, offset + length
         if done < entry.size:
             yield Piece(entry.size - done)
