@@ -15,7 +15,7 @@ from apertus_image.errors import UserError, raise_all
 from apertus_image.oci import gojson
 from apertus_image.oci.layer import Layer
 
-__all__ = ["Image"]
+__all__ = ["Image", "wrong_types"]
 
 # Go's field order of the OCI image config (image-spec, config.md), and which are maps,
 # which Go sorts.
@@ -31,19 +31,26 @@ def _are_texts(field: str, value: Any) -> bool:
     return all(isinstance(text, str) for text in texts)
 
 
+def wrong_types(config: Mapping[str, Any], where: object = None,
+                next_step: str | None = None) -> Iterator[UserError]:
+    """What is in an OCI config's known fields, and of another type than OCI's."""
+    for field in filter(config.__contains__, CONFIG_FIELDS):
+        wanted = (list if field in LISTS else dict if field in MAPS
+                  else bool if field == "ArgsEscaped" else str)
+        value = config[field]
+        if value is not None and not (isinstance(value, wanted) and _are_texts(field, value)):
+            yield UserError("a field of an image's config has the wrong type",
+                            where=f"{field} of {where}" if where else field,
+                            expected=wanted.__name__, got=value, next_step=next_step)
+
+
 def _problems(config: Mapping[str, Any], created: str) -> Iterator[UserError]:
     """What Go would refuse, or drop in silence."""
     mend = "mend nix/image.nix"
     if unknown := set(config) - set(CONFIG_FIELDS):
         yield UserError("unknown fields in an image's config", got=", ".join(sorted(unknown)),
                         expected=", ".join(CONFIG_FIELDS), next_step=mend)
-    for field in filter(config.__contains__, CONFIG_FIELDS):
-        wanted = (list if field in LISTS else dict if field in MAPS
-                  else bool if field == "ArgsEscaped" else str)
-        value = config[field]
-        if value is not None and not (isinstance(value, wanted) and _are_texts(field, value)):
-            yield UserError("a field of an image's config has the wrong type", where=field,
-                            expected=wanted.__name__, got=value, next_step=mend)
+    yield from wrong_types(config, next_step=mend)
     try:
         if not CREATED.fullmatch(created):
             raise ValueError("not in UTC, or not in whole seconds")

@@ -15,7 +15,7 @@ from typing import Any
 
 from apertus_image.errors import UserError
 
-__all__ = ["INDEX_TYPES", "MANIFEST_TYPES", "Descriptor", "Layout"]
+__all__ = ["INDEX_TYPES", "MANIFEST_TYPES", "Descriptor", "Layout", "field"]
 
 MANIFEST_TYPES = ("application/vnd.oci.image.manifest.v1+json",
                   "application/vnd.docker.distribution.manifest.v2+json")
@@ -53,7 +53,9 @@ class Descriptor:
             more = dict(data)
             found = cls(more.pop("mediaType"), more.pop("digest"), more.pop("size"), more)
             if not (isinstance(found.media_type, str) and DIGEST.fullmatch(found.digest)
-                    and isinstance(found.size, int) and found.size >= 0):
+                    and isinstance(found.size, int) and found.size >= 0
+                    and isinstance(more.get("annotations") or {}, dict)
+                    and isinstance(more.get("platform") or {}, dict)):
                 raise ValueError(data)
         except (KeyError, TypeError, ValueError) as error:
             raise UserError("a descriptor is malformed", where=where, got=data, next_step=AGAIN,
@@ -72,7 +74,7 @@ class Layout:
         self.folder = folder
         try:
             version = json.loads((folder / "oci-layout").read_bytes())["imageLayoutVersion"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError("not an OCI image layout", where=folder, got=error,
                             expected="a folder with oci-layout, index.json and blobs/") from error
         if version != "1.0.0":
@@ -140,7 +142,7 @@ class Layout:
         except OSError as error:
             raise UserError("a layout's index cannot be read", where=file, got=error.strerror,
                             next_step=AGAIN) from error
-        return [Descriptor.parse(each, file) for each in data.get("manifests") or []]
+        return [Descriptor.parse(each, file) for each in field(data, "manifests", list, file)]
 
     def manifest(self, wanted: str = "", architecture: str = "") -> Descriptor:
         """The descriptor of one image's manifest; indexes are looked into.
@@ -169,8 +171,9 @@ class Layout:
         if top.media_type not in INDEX_TYPES:
             yield top
             return
-        for each in self.document(top).get("manifests") or []:
-            child = Descriptor.parse(each, self.path(top.digest))
+        where = self.path(top.digest)
+        for each in field(self.document(top), "manifests", list, where):
+            child = Descriptor.parse(each, where)
             platform = child.more.get("platform") or {}
             if architecture in ("", platform.get("architecture")):
                 yield from self._images(child, architecture)
@@ -206,9 +209,26 @@ class Layout:
         _replace(self.folder / "index.json", json.dumps(index, indent=1).encode())
 
 
+def field(document: Mapping[str, Any], name: str, kind: type, where: object) -> Any:
+    """A field of a document, empty where it is missing or null.
+
+    Raises:
+        UserError: it is of another type.
+    """
+    value = document.get(name)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise UserError("a document of the layout has a field of the wrong type",
+                        where=f"{name} of {where}", expected=kind.__name__, got=repr(value)[:200],
+                        next_step=AGAIN)
+    return value
+
+
 def _object(data: bytes, where: Path) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         if isinstance(found := json.loads(data), dict):
+            json.dumps(found, ensure_ascii=False).encode()  # refuses half a surrogate pair
             return found
     raise UserError("a document of the layout is no JSON object", where=where, next_step=AGAIN)
 

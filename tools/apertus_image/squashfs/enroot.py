@@ -78,11 +78,17 @@ def _mangled(config: Mapping[str, Any]) -> list[UserError]:
     for each in config.get("Env") or []:
         if "\n" in each:
             found.append(told("an Env entry", each, "one line: /etc/environment has no quoting"))
+        if "\0" in each:
+            found.append(told("an Env entry", each, "no zero byte: it ends the value"))
         if "${" in each:
             found.append(told("an Env entry", each, "no ${…}: it is replaced from the host"))
     workdir = config.get("WorkingDir") or "/"
-    if not workdir.startswith("/") or ".." in workdir.split("/") or "\n" in workdir:
+    if not workdir.startswith("/") or ".." in workdir.split("/") or {"\n", "\0"} & {*workdir}:
         found.append(told("the working directory", workdir, "an absolute path, in one line"))
-    found += [told("a volume", path, "no blank: start fails on it")
-              for path in config.get("Volumes") or {} if any(c.isspace() for c in path)]
+    found += [told("a word of the command", word, "no zero byte: it ends the word")
+              for word in [*(config.get("Entrypoint") or []), *(config.get("Cmd") or [])]
+              if "\0" in word]
+    found += [told("a volume", path, "an absolute path without blanks and backslashes: start fails")
+              for path in config.get("Volumes") or {}
+              if not path.startswith("/") or any(c.isspace() or c in "\\\0" for c in path)]
     return found

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, raise_all
 from apertus_image.oci.ahead import ahead
 from apertus_image.oci.compression import compression, decompressed
-from apertus_image.oci.image import Image
-from apertus_image.oci.layout import Descriptor, Layout
+from apertus_image.oci.image import Image, wrong_types
+from apertus_image.oci.layout import Descriptor, Layout, field
 from apertus_image.oci.merge import Entry, merged
 from apertus_image.squashfs.node import Node, Piece
 from apertus_image.squashfs.proof import StoredLayer
@@ -90,11 +90,14 @@ class LayoutImage:
         manifest = layout.document(top)
         descriptor = Descriptor.parse(manifest.get("config"), where)
         document = layout.document(descriptor)
-        self.config: Mapping[str, Any] = document.get("config") or {}
+        blob = layout.path(descriptor.digest)
+        self.config: Mapping[str, Any] = field(document, "config", dict, blob)
+        raise_all(wrong_types(self.config, blob), "{n} fields of the image's config are wrong")
         self.image_id = descriptor.digest
-        self.architecture = document.get("architecture") or ""
-        self.layers = list((document.get("rootfs") or {}).get("diff_ids") or [])
-        self._descriptors = [Descriptor.parse(each, where) for each in manifest.get("layers") or []]
+        self.architecture = field(document, "architecture", str, blob)
+        self.layers = field(field(document, "rootfs", dict, blob), "diff_ids", list, blob)
+        self._descriptors = [Descriptor.parse(each, where)
+                             for each in field(manifest, "layers", list, where)]
         if len(self.layers) != len(self._descriptors):
             raise UserError("an image's manifest and config count its layers differently",
                             where=where, expected=f"{len(self.layers)}, by the config",
@@ -111,11 +114,16 @@ class LayoutImage:
         blob = self._layout.blob(descriptor)
         kind = compression(blob, descriptor.media_type)
         digest = hashlib.sha256()
-        with plain.open("wb") if kind else contextlib.nullcontext() as out:
-            for chunk in ahead(decompressed(blob, kind, descriptor.digest)):
-                digest.update(chunk)
-                if out:
-                    out.write(chunk)
+        try:
+            with plain.open("wb") if kind else contextlib.nullcontext() as out:
+                for chunk in ahead(decompressed(blob, kind, descriptor.digest)):
+                    digest.update(chunk)
+                    if out:
+                        out.write(chunk)
+        except OSError as error:
+            raise UserError("a layer cannot be decompressed beside the export",
+                            where=error.filename or plain.parent, got=error.strerror,
+                            next_step="make room, or choose another folder with -o") from error
         if (found := f"sha256:{digest.hexdigest()}") != diff_id:
             raise UserError("a layer is not the one that the image's config names", where=blob,
                             expected=diff_id, got=found, next_step="build the image again")
