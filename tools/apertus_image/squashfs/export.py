@@ -179,10 +179,13 @@ def _told(final: Path) -> dict[str, Any] | None:
 
 
 def _beside(final: Path, record: dict[str, Any]) -> None:
-    """The record, and the checksum in sha256sum's format, which names the file."""
+    """The checksum in sha256sum's format, which names the file, and the record.
+
+    The record comes last: where it is, nothing is missing.
+    """
     sidecars(final, {
-        ".json": json.dumps(record | {"file": final.name}, indent=2) + "\n",
         ".sha256": f"{record['sha256']}  {final.name}\n",
+        ".json": json.dumps(record | {"file": final.name}, indent=2) + "\n",
     })
 
 

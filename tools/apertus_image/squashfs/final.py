@@ -13,6 +13,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TextIO
 
 from apertus_image.errors import UserError
 
@@ -29,21 +30,29 @@ def workplace(final: Path) -> Iterator[Path]:
     Raises:
         UserError: the target cannot be written.
     """
-    token = f".{final.name}.{secrets.token_hex(6)}"
-    lock, work = final.parent / f"{token}.lock", final.parent / f"{token}.part"
-    try:
-        held = lock.open("x")
-    except OSError as error:
-        raise UserError("the target cannot be written", where=final.parent, got=error.strerror,
-                        next_step="choose another folder with -o") from error
+    lock, held = _locked(final)
+    work = lock.with_suffix(".part")
     with held:
-        fcntl.flock(held, fcntl.LOCK_EX)
         try:
             work.mkdir()
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
             lock.unlink(missing_ok=True)
+
+
+def _locked(final: Path) -> tuple[Path, TextIO]:
+    while True:
+        lock = final.parent / f".{final.name}.{secrets.token_hex(6)}.lock"
+        try:
+            held = lock.open("x")
+        except OSError as error:
+            raise UserError("the target cannot be written", where=final.parent, got=error.strerror,
+                            next_step="choose another folder with -o") from error
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if lock.exists():
+            return lock, held
+        held.close()  # another export took it for a killed one's before it was locked
 
 
 def remove_left(final: Path) -> None:
