@@ -18,7 +18,6 @@ from apertus_image.patch import build as overlay
 from apertus_image.pins import lockfile, requirements
 from apertus_image.record import pins, record, source
 from apertus_image.wheel import build as environment
-
 from support import debs, wheels
 from support import patches as patched
 
@@ -99,6 +98,8 @@ def release(folder: Path) -> Release:
     patch = patched.patch(folder / "patches", "one", patched.SOURCE,
                           patched.SOURCE.replace("VALUE = 1", "VALUE = 2"))
     trees = _trees(folder / "trees", packages, parts, patch)
+    for tree in trees.values():
+        as_stored(tree)
     layers = []
     for names in (("userland",), ("python",), ("patches", "identity")):
         paths = tuple(LayerPath(str(trees[name]), (f"^{trees[name]}", ""), ()) for name in names)
@@ -111,6 +112,14 @@ def release(folder: Path) -> Release:
         "size": 4096, "sha256": "3" * 64}
     return Release(_project(folder / "project", packages, parts, Path(patch["meta"]).parent),
                    image, trees, export)
+
+
+def as_stored(tree: Path) -> None:
+    """Give a tree the modes that the Nix store would."""
+    for path in [*tree.rglob("*"), tree]:
+        if not path.is_symlink():
+            executable = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o555 if executable else 0o444)
 
 
 def _deb(folder: Path, name: str) -> dict:

@@ -1,0 +1,53 @@
+"""tools/verify: its exit code and its words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from apertus_image.commands.verify import main
+from apertus_image.oci.image import Image
+from apertus_image.oci.layer import Layer, digest
+from apertus_image.oci.paths import LayerPath
+from click.testing import CliRunner
+from support import trees
+from support.published import flip
+
+
+@pytest.fixture
+def image(tmp_path):
+    """(image JSON, a file of its one layer)."""
+    tree = trees.make(tmp_path / "tree", {"etc/x": "text\n"})
+    path = LayerPath(str(tree), (f"^{tree}", ""), ())
+    layer = Layer(*digest([path]), (path,), {"created_by": "apertus-image: all"})
+    file = tmp_path / "image.json"
+    file.write_text(Image.make({}, [layer], "amd64", "2026-07-15T00:00:00Z").json())
+    return file, tree / "etc/x"
+
+
+def test_it_exits_by_what_it_found(image):
+    file, inside = image
+    same = CliRunner().invoke(main, [str(file), "--full"])
+    assert same.exit_code == 0 and same.output.startswith("same ") and "(all)" in same.output
+    flip(inside, 0)
+    found = CliRunner().invoke(main, [str(file), "--full"])
+    assert found.exit_code == 1 and found.output.startswith("differs ")
+    for word in ("where:", "expected:", "got:"):
+        assert word in found.output
+    unread = CliRunner().invoke(main, [str(file)])
+    assert unread.exit_code == 0 and unread.output.startswith("not checked")
+
+
+def test_json_says_the_same(image):
+    file, inside = image
+    flip(inside, 0)
+    found = CliRunner().invoke(main, [str(file), "--full", "--json"])
+    told = json.loads(found.stdout)
+    assert found.exit_code == 1 and told["standing"] == "differs" and told["mode"] == "full"
+    assert told["items"][0]["standing"] == "differs"
+
+
+def test_what_is_not_there_is_one_clear_error(tmp_path):
+    result = CliRunner().invoke(main, [str(tmp_path / "none.sqsh")])
+    assert result.exit_code == 1 and "no such artefact" in result.output
+    assert "Traceback" not in result.output

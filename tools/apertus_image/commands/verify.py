@@ -1,0 +1,70 @@
+"""tools/verify: whether an artefact is still what was recorded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from apertus_image.commands.project import PROJECT, setup_option, store_option
+from apertus_image.record.report import DIFFERS, SAME, UNCHECKED, Item
+from apertus_image.record.verify import Verifier
+from apertus_image.store.store import Store
+from apertus_image.ui.errors import command_errors
+from apertus_image.ui.progress import Progress
+
+__all__ = ["main"]
+
+COLOURS = {SAME: "green", DIFFERS: "red", UNCHECKED: "yellow"}
+
+
+@click.command()
+@click.argument("artefact")
+@click.option("--full", "mode", flag_value="full", help="Read and hash everything.")
+@click.option("--once", "mode", flag_value="once", help="Hash what no full check is known of.")
+@click.option("--quick", "mode", flag_value="quick", default=True, hidden=True)
+@click.option("--image", type=click.Path(path_type=Path), default=None, metavar="FILE",
+              help="The image JSON that it was made of.  [default: result, if it is that image]")
+@click.option("--signers", type=click.Path(path_type=Path), default=None, metavar="FILE",
+              help="Who may sign a record, as ssh-keygen's ALLOWED SIGNERS.")
+@click.option("--json", "as_json", is_flag=True, help="Print every item as JSON.")
+@store_option
+@setup_option
+@command_errors
+def main(artefact: str, mode: str, image: Path | None, signers: Path | None, as_json: bool,
+         store: Store) -> None:
+    """Compare ARTEFACT with what was recorded of it; exit 1 if anything differs.
+
+    ARTEFACT is a .sqsh or another file of a release, an image JSON, or an OCI layout's folder.
+    Without an option nothing large is read: sizes, the superblock and all small files are
+    compared, and the SHA-256 is known where the file is unchanged since it was last hashed.
+
+    \b
+    Example:
+      tools/verify apertus-image-0.25.1-0123456789ab-0123456789ab.sqsh --full
+      tools/verify --once IMAGE.sqsh && srun ...     # in a job script
+    """
+    usual = PROJECT / "result"
+    verifier = Verifier(
+        mode or "quick", image or (usual if usual.exists() else None), PROJECT, signers,
+        store.physical, progress=lambda label, total: Progress(label, total).add)
+    report = verifier.verify(artefact)
+    if as_json:
+        click.echo(json.dumps(report.json(), indent=1))
+    else:
+        for item in report.items:
+            click.echo(_lines(item))
+    sys.exit(1 if report.differs else 0)
+
+
+def _lines(item: Item) -> str:
+    standing = click.style(f"{item.standing:<12}", fg=COLOURS[item.standing])
+    more = [f"  {name + ':':<10}{value}" for name, value in (
+        ("where", item.where), ("expected", item.expected), ("got", item.got)) if value]
+    return "\n".join([f"{standing}{item.what}{item.why and f' ({item.why})'}", *more])
+
+
+if __name__ == "__main__":
+    main(prog_name="tools/verify")
