@@ -8,7 +8,8 @@ import pytest
 from apertus_image.errors import UserError
 from apertus_image.record import provenance
 from apertus_image.record.inventory import inventory
-from support.releases import REVISION, git
+from support.checkouts import git
+from support.releases import REVISION
 
 
 def made(release, project=None):
@@ -33,7 +34,7 @@ def test_it_is_about_the_manifests_and_the_squashfs(release, statement):
 def test_every_input_is_a_dependency_by_digest(release, statement):
     definition = statement["predicate"]["buildDefinition"]
     found = {each["name"]: each["digest"] for each in definition["resolvedDependencies"]}
-    assert found["source"] == {"gitCommit": git(release.project, "rev-parse", "HEAD").strip()}
+    assert found["source"] == {"gitCommit": git(release.project, "rev-parse", "HEAD")}
     assert found["flake input nix2container"] == {"gitCommit": REVISION}
     pins = release.record().data["pins"]
     assert {f"sha256:{found[path]['sha256']}" for path in ("flake.lock", "nix/pins/wheels.json")
@@ -53,7 +54,7 @@ def test_what_slsa_requires_is_there(release, statement):
 
 
 def test_the_bytes_are_equal_from_two_clones(release, tmp_path):
-    git(tmp_path, "clone", "-q", str(release.project), str(tmp_path / "clone"))
+    git(tmp_path, "clone", "-q", release.project, str(tmp_path / "clone"))
     assert made(release, tmp_path / "clone") == made(release)
 
 

@@ -10,7 +10,7 @@ import pytest
 from apertus_image.errors import UserError
 from apertus_image.record.record import Record, identity, name
 from apertus_image.record.source import SourceState
-from support.releases import git
+from support.checkouts import git
 
 
 def changed(record, **fields):
@@ -21,7 +21,7 @@ def changed(record, **fields):
 
 def test_two_clones_give_the_same_bytes(release, tmp_path, monkeypatch):  # acceptance 4
     first = release.record()
-    git(tmp_path, "clone", "-q", str(release.project), str(tmp_path / "another path"))
+    git(tmp_path, "clone", "-q", release.project, str(tmp_path / "another path"))
     os.utime(tmp_path / "another path/flake.lock", (1, 1))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TZ", "Asia/Tokyo")
@@ -39,7 +39,7 @@ def test_it_says_nothing_of_who_made_it(release):
 
 def test_every_part_is_in_it(release):
     data = release.record().data
-    assert data["source"]["commit"] == git(release.project, "rev-parse", "HEAD").strip()
+    assert data["source"]["commit"] == git(release.project, "rev-parse", "HEAD")
     assert [each["digest"] for each in data["image"]["layers"]] == release.export["layers"]
     assert data["image"]["config"] == release.image.image_id
     assert data["image"]["content_id"] == "e" * 64
@@ -67,7 +67,7 @@ def test_what_is_dirty_says_so_everywhere(release):
 
 
 def test_an_edit_to_a_pin_is_another_record(release, tmp_path):
-    git(tmp_path, "clone", "-q", str(release.project), str(tmp_path / "c"))
+    git(tmp_path, "clone", "-q", release.project, str(tmp_path / "c"))
     (tmp_path / "c/nix/pins/wheels.json").write_text("{}\n")
     before, after = release.record().data["pins"], release.record(tmp_path / "c").data["pins"]
     assert before["all"] != after["all"] and before["flake_lock"] == after["flake_lock"]

@@ -14,9 +14,17 @@ from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
 from apertus_image.record import sbom
 from apertus_image.record.inventory import inventory
+from apertus_image.registry.client import Client
+from apertus_image.registry.pull import fetch_manifest
+from apertus_image.registry.push import push
+from apertus_image.registry.reference import Reference
+from apertus_image.registry.referrers import attach, referrers
+from apertus_image.registry.source import from_image
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from support.releases import git
+from support import images
+from support.checkouts import git
+from support.distribution import running
 
 TOOLS = Path(__file__).parents[2] / "tools"
 
@@ -74,7 +82,7 @@ def test_a_patch_is_listed_and_in_its_wheels_pedigree(release, listed):
 
 def test_the_bytes_are_equal_twice(release, tmp_path):
     """Made by another process, with another hash seed, from another clone."""
-    git(tmp_path, "clone", "-q", str(release.project), str(tmp_path / "clone"))
+    git(tmp_path, "clone", "-q", release.project, str(tmp_path / "clone"))
     (tmp_path / "image.json").write_text(release.image.json())
     code = ("import sys; from pathlib import Path; from apertus_image.oci.image import Image\n"
             "from apertus_image.record import sbom; from apertus_image.record.inventory import "
@@ -122,3 +130,30 @@ def test_what_is_in_no_lock_is_an_error(release, tmp_path, file, old, new, said)
     edit(tmp_path / "project" / file, old, new)
     with pytest.raises(UserError, match=said):
         inventory(release.image, tmp_path / "project")
+
+
+def test_it_is_attached_by_digest_where_referrers_are_unsupported(release, tmp_path):
+    with running(tmp_path / "registry") as registry:
+        target, client = Reference(registry.host, "a", "1"), Client(registry.host)
+        subject = push(from_image(release.image), target, client).reference
+        done = attach(client, subject, sbom.MEDIA_TYPE, made(release))
+        assert done.fallback  # docker-registry keeps no list of its own
+        (listed,) = referrers(client, subject, sbom.MEDIA_TYPE)
+        document = json.loads(fetch_manifest(client, subject.at(listed.digest)).data)
+        assert document["subject"]["digest"] == subject.digest
+        assert document["layers"][0]["digest"] == (
+            f"sha256:{hashlib.sha256(made(release)).hexdigest()}")
+
+
+@pytest.mark.nix
+@pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here")
+def test_the_smoke_images_parts_are_all_listed():
+    image = Image.load(images.built("smoke-image"))
+    parts = inventory(image, images.PROJECT)
+    wanted = json.loads((images.PROJECT / "nix/pins/smoke.json").read_text())
+    assert [each.name for each in parts.wheels] == sorted(wanted["wheels"])
+    assert [each.name for each in parts.debs] == sorted(wanted["debian"])
+    assert [each.name for each in parts.patches] == ["visible-after-import"]
+    document = sbom.compose(image, parts)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(document.decode()) is None
+    assert document == sbom.compose(image, inventory(image, images.PROJECT))

@@ -7,22 +7,17 @@ import shutil
 import pytest
 from apertus_image.errors import UserError
 from apertus_image.record.source import state
-from support.releases import git, repository
+from support.checkouts import cloned, commit, git, nested
 
 
 @pytest.fixture
 def clone(tmp_path):
-    """A clone of a repository with a submodule that has one itself, all checked out."""
-    deepest = repository(tmp_path / "deepest", {"d": "d\n"})
-    inner = repository(tmp_path / "inner", {"i": "i\n", ".gitignore": "*.log\n"},
-                       ("sub/deep", deepest))
-    outer = repository(tmp_path / "outer", {"a": "a\n", ".gitignore": "*.log\n"}, ("mod", inner))
-    git(tmp_path, "clone", "-q", "--recurse-submodules", str(outer), str(tmp_path / "clone"))
-    return tmp_path / "clone"
+    """A clone with a submodule, which has one itself, all checked out."""
+    return cloned(nested(tmp_path), tmp_path / "clone")
 
 
 def head(folder):
-    return git(folder, "rev-parse", "HEAD").strip()
+    return git(folder, "rev-parse", "HEAD")
 
 
 def test_a_clean_checkout_names_every_submodules_commit(clone):
@@ -30,7 +25,7 @@ def test_a_clean_checkout_names_every_submodules_commit(clone):
     assert found.findings == [] and not found.dirty
     assert found.commit == head(clone)
     assert found.submodules == {"mod": head(clone / "mod"),
-                                "mod/sub/deep": head(clone / "mod/sub/deep")}
+                                "mod/deep": head(clone / "mod/deep")}
 
 
 def write(path, text="other\n"):
@@ -40,13 +35,12 @@ def write(path, text="other\n"):
 
 def commit_in(folder):
     write(folder / "new")
-    git(folder, "add", "new")
-    git(folder, "commit", "-q", "-m", "second")
+    commit(folder, "second")
 
 
 def assume_unchanged(clone):
-    git(clone, "update-index", "--assume-unchanged", "a")
-    write(clone / "a")
+    git(clone, "update-index", "--assume-unchanged", "a.py")
+    write(clone / "a.py")
 
 
 def ignored_by_the_clone_alone(clone):
@@ -55,33 +49,34 @@ def ignored_by_the_clone_alone(clone):
 
 
 def staged(clone):
-    write(clone / "a")
-    git(clone, "add", "a")
+    write(clone / "a.py")
+    git(clone, "add", "a.py")
 
 
 VARIANTS = {
-    "a modified file": (lambda c: write(c / "a"), "clone/a", "differs from the commit"),
-    "a staged file": (staged, "clone/a", "differs from the commit"),
-    "a removed file": (lambda c: (c / "a").unlink(), "clone/a", "differs from the commit"),
-    "a mode": (lambda c: (c / "a").chmod(0o755), "clone/a", "differs from the commit"),
+    "a modified file": (lambda c: write(c / "a.py"), "clone/a.py", "differs from the commit"),
+    "a staged file": (staged, "clone/a.py", "differs from the commit"),
+    "a removed file": (lambda c: (c / "a.py").unlink(), "clone/a.py", "differs from the commit"),
+    "a mode": (lambda c: (c / "a.py").chmod(0o755), "clone/a.py", "differs from the commit"),
     "an untracked file": (lambda c: write(c / "x/new"), "clone/x/new", "not tracked"),
     "a file that only this clone ignores": (
         ignored_by_the_clone_alone, "clone/hidden", "not tracked"),
-    "a file that git overlooks": (assume_unchanged, "clone/a", "told to overlook"),
+    "a file that git overlooks": (assume_unchanged, "clone/a.py", "told to overlook"),
     "a modified file of a submodule": (
-        lambda c: write(c / "mod/i"), "clone/mod/i", r"differs from the commit \(submodule mod"),
+        lambda c: write(c / "mod/i.py"), "clone/mod/i.py",
+        r"differs from the commit \(submodule mod"),
     "an untracked file of a submodule": (
         lambda c: write(c / "mod/new"), "clone/mod/new", r"not tracked \(submodule mod"),
     "a modified file of a submodule's submodule": (
-        lambda c: write(c / "mod/sub/deep/d"), "mod/sub/deep/d", "differs from the commit"),
+        lambda c: write(c / "mod/deep/d.py"), "mod/deep/d.py", "differs from the commit"),
     "a submodule at another commit": (
         lambda c: commit_in(c / "mod"), "clone/mod", "at another commit"),
     "a submodule that is not checked out": (
         lambda c: git(c, "submodule", "deinit", "-q", "-f", "mod"), "clone/mod",
         "not checked out"),
     "a submodule's submodule that is not checked out": (
-        lambda c: git(c / "mod", "submodule", "deinit", "-q", "-f", "sub/deep"),
-        "mod/sub/deep", r"not checked out \(submodule mod"),
+        lambda c: git(c / "mod", "submodule", "deinit", "-q", "-f", "deep"),
+        "mod/deep", r"not checked out \(submodule mod"),
     "a submodule's folder that is gone": (
         lambda c: shutil.rmtree(c / "mod"), "clone/mod", "not checked out"),
     "a submodule's commit that is only staged": (
@@ -104,7 +99,7 @@ def test_what_is_not_the_commits_is_named(clone, variant):
 
 
 def test_every_finding_is_listed(clone):
-    write(clone / "a")
+    write(clone / "a.py")
     write(clone / "one")
     write(clone / "mod/two")
     assert len(state(clone).findings) == 3
@@ -123,7 +118,7 @@ def test_ignored_files_and_a_users_settings_change_nothing(clone, monkeypatch, t
 
 
 def test_looking_changes_nothing(clone):
-    (clone / "a").touch()
+    (clone / "a.py").touch()
     before = (clone / ".git/index").stat()
     state(clone)
     after = (clone / ".git/index").stat()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from apertus_image.record import pins, record, source
 from apertus_image.wheel import build as environment
 from support import debs, wheels
 from support import patches as patched
+from support.checkouts import repository
 
 LABELS = {"org.opencontainers.image.title": "t", "org.opencontainers.image.version": "1"}
 CONFIG = {"Cmd": ["/bin/sh"], "WorkingDir": "/", "Labels": LABELS}
@@ -36,31 +35,6 @@ REVISION = "20d339590c3c36252514a57b0241c47bcd8a08ce"
 FLAKE_LOCK = {"nodes": {"root": {"inputs": {"nix2container": "nix2container"}}, "nix2container": {
     "locked": {"rev": REVISION, "narHash": "sha256-x", "type": "github", "owner": "nlewo",
                "repo": "nix2container"}}}, "root": "root", "version": 7}
-
-
-def git(folder: Path, *arguments: str) -> str:
-    """A git command on no settings of this machine's."""
-    said = subprocess.run(
-        ["git", "-C", folder, "-c", "user.name=A Test", "-c", "user.email=t@example.org",
-         "-c", "protocol.file.allow=always", *arguments], check=True, capture_output=True,
-        text=True, env={"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null",
-                        "GIT_AUTHOR_DATE": "2026-07-15T00:00:00Z",
-                        "GIT_COMMITTER_DATE": "2026-07-15T00:00:00Z"})
-    return said.stdout
-
-
-def repository(folder: Path, files: dict[str, str], *submodules: tuple[str, Path]) -> Path:
-    """A repository with one commit; submodules are (path, repository)."""
-    folder.mkdir(parents=True)
-    git(folder, "init", "-q", "-b", "main")
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    for path, other in submodules:
-        git(folder, "submodule", "add", "-q", str(other), path)
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "first")
-    return folder
 
 
 @dataclass

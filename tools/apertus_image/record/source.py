@@ -20,6 +20,9 @@ GITLINK = "160000"
 # core.fsmonitor would run a program that the checkout names; the others would hide changes.
 SETTINGS = {"core.fsmonitor": "false", "core.fileMode": "true", "core.ignoreStat": "false",
             "core.excludesFile": "/dev/null", "core.quotePath": "false"}
+# Neither the index is written nor an object fetched, and what replaces objects is not looked at.
+SURROUNDINGS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1",
+                "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,7 @@ def git(folder: Path, *arguments: str, check: bool = True) -> str:
     """
     settings = {**SETTINGS, "safe.directory": str(folder.resolve())}  # trap 10
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environment |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", "GIT_CONFIG_GLOBAL": "/dev/null",
-                    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": str(len(settings))}
+    environment |= SURROUNDINGS | {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
         environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     try:
