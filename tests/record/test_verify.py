@@ -45,7 +45,7 @@ def there(release, exported, tmp_path, monkeypatch):
 @pytest.fixture
 def verify(there, release, tmp_path):
     def run(mode="quick", artefact=None, **more):
-        settings = {"image": there.image, "project": release.project, "signers": there.signers,
+        settings = {"image": release.image, "project": release.project, "signers": there.signers,
                     "stamps": Stamps(tmp_path / "stamps")}
         return Verifier(mode, **(settings | more)).verify(str(artefact or there.files.sqsh))
     return run
@@ -235,10 +235,9 @@ def test_parts_that_are_not_here_are_not_checked(verify, there, release, tmp_pat
     assert standing(report, "record: digest") == UNCHECKED
 
 
-def test_another_image_is_not_taken_for_its_own(verify, release, tmp_path):
+def test_another_image_is_not_taken_for_its_own(verify, release):
     other = dataclasses.replace(release.image, created="2026-07-16T00:00:00Z")
-    (tmp_path / "other.json").write_text(other.json())
-    report = verify("full", image=tmp_path / "other.json")
+    report = verify("full", image=other)
     assert standing(report, "image ID and layers") == UNCHECKED
 
 
@@ -291,12 +290,12 @@ def _stored(layout, media_type, chunks):
     return Descriptor(media_type, digest, size, {})
 
 
-@pytest.mark.parametrize("name", ["none.sqsh", "alone.sqsh", "text.json"])
-def test_what_cannot_be_verified_is_one_clear_error(verify, tmp_path, name):
-    if name != "none.sqsh":
+@pytest.mark.parametrize(("name", "said"), [
+    ("none.sqsh", "no such artefact"), ("alone.sqsh", "no record is beside"),
+    ("text.json", "not an image JSON"), ("n" * 300, "cannot be read")])
+def test_what_cannot_be_verified_is_one_clear_error(verify, tmp_path, name, said):
+    if name in ("alone.sqsh", "text.json"):
         (tmp_path / name).write_text("x")
-    said = {"none.sqsh": "no such artefact", "alone.sqsh": "no record is beside",
-            "text.json": "not an image JSON"}[name]
     with pytest.raises(UserError, match=said):
         verify("full", tmp_path / name)
 

@@ -22,13 +22,11 @@ class Published:
     """A folder with a release.
 
     Attributes:
-        image: the image JSON.
         signers: who may sign; None without ssh-keygen.
     """
 
     files: Beside
     record: Record
-    image: Path
     signers: Path | None
 
 
@@ -51,9 +49,7 @@ def publish(release: Release, exported: Exported, folder: Path) -> Published:
     ):
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(data)
-    image = folder.with_name("image.json")
-    image.write_text(release.image.json())
-    return Published(files, record, image, _signed(files, folder.with_name("key")))
+    return Published(files, record, _signed(files, folder.with_name("key")))
 
 
 def _signed(files: Beside, key: Path) -> Path | None:

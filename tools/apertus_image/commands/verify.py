@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from apertus_image.commands.project import PROJECT, setup_option, store_option
+from apertus_image.errors import UserError
+from apertus_image.oci.image import Image
 from apertus_image.record.report import DIFFERS, SAME, UNCHECKED, Item
 from apertus_image.record.verify import Verifier
 from apertus_image.store.store import Store
@@ -46,10 +48,9 @@ def main(artefact: str, mode: str, image: Path | None, signers: Path | None, as_
       tools/verify apertus-image-0.25.1-0123456789ab-0123456789ab.sqsh --full
       tools/verify --once IMAGE.sqsh && srun ...     # in a job script
     """
-    usual = PROJECT / "result"
     verifier = Verifier(
-        mode or "quick", image or (usual if usual.exists() else None), PROJECT, signers,
-        store.physical, progress=lambda label, total: Progress(label, total).add)
+        mode, Image.load(image) if image else _usual(), PROJECT, signers, store.physical,
+        progress=lambda label, total: Progress(label, total).add)
     report = verifier.verify(artefact)
     if as_json:
         click.echo(json.dumps(report.json(), indent=1))
@@ -57,6 +58,14 @@ def main(artefact: str, mode: str, image: Path | None, signers: Path | None, as_
         for item in report.items:
             click.echo(_lines(item))
     sys.exit(1 if report.differs else 0)
+
+
+def _usual() -> Image | None:
+    """What `result` is, if it is an image: it may be the artefact's own."""
+    try:
+        return Image.load(PROJECT / "result")
+    except UserError:
+        return None
 
 
 def _lines(item: Item) -> str:

@@ -40,7 +40,7 @@ class Verifier:
 
     Attributes:
         mode: one of MODES.
-        image: an image JSON that may be the artefact's own; its layers are then checked too.
+        image: one that may be the artefact's own; its layers are then checked too.
         project: a clone that may be of the record's commit, to make SBOM and provenance again.
         signers: allowed signers of records; without it a signature only has to be of the record.
         physical: where a store path lies on this machine.
@@ -48,7 +48,7 @@ class Verifier:
     """
 
     mode: str = "quick"
-    image: Path | None = None
+    image: Image | None = None
     project: Path | None = None
     signers: Path | None = None
     physical: Callable[[str], Path] = Path
@@ -63,14 +63,24 @@ class Verifier:
                 it), an image JSON, or an OCI layout's folder, with :NAME or @DIGEST.
 
         Raises:
-            UserError: it is none of these, is not there, or has no record beside it.
+            UserError: it is none of these, is not there, cannot be read, or has no record beside
+                it.
         """
         report = Report(artefact, self.mode)
+        try:
+            self._look(report, artefact)
+        except OSError as error:
+            raise UserError("the artefact cannot be read", where=error.filename or artefact,
+                            got=error.strerror, next_step="see whether you may read it and all "
+                            "that lies beside it") from error
+        return report
+
+    def _look(self, report: Report, artefact: str) -> None:
         for mark in ("", "@", ":"):
             folder, _, wanted = artefact.partition(mark) if mark else (artefact, "", "")
             if Path(folder).is_dir():
                 check_layout(report, Layout(Path(folder)), wanted, self.progress, full=self._full)
-                return report
+                return
         file = Path(artefact)
         if not file.exists() and artefact.startswith("/nix/store/"):
             file = self.physical(artefact)
@@ -84,7 +94,6 @@ class Verifier:
             self._release(report, files)
         else:
             self._export(report, files)
-        return report
 
     @property
     def _full(self) -> bool:
@@ -125,10 +134,10 @@ class Verifier:
 
     def _own_image(self, report: Report, image_id: str) -> Image | None:
         """The image that an artefact was made of, if it is here."""
-        image = Image.load(self.image) if self.image else None
-        if image and image.image_id == image_id:
-            report.compare("image ID, made again from the image JSON", image_id, image.image_id)
-            return image
+        if self.image and self.image.image_id == image_id:
+            report.compare("image ID, made again from the image JSON", image_id,
+                           self.image.image_id)
+            return self.image
         report.unchecked("image ID and layers", "no image JSON with this ID was given (--image): "
                          f"{image_id}")
         return None
