@@ -31,6 +31,8 @@ from apertus_image.ui.progress import Progress
 __all__ = ["main"]
 
 FOLDERS = "releases"
+TRIED = STEPS[: STEPS.index("record") + 1]
+"""The steps of what is not committed: nobody else is to see it."""
 
 
 def say(line: str) -> None:
@@ -66,6 +68,8 @@ def steps_of(_context: click.Context, _option: click.Parameter, text: str | None
               help="Where they go in the image.")
 @click.option("--allow-dirty", is_flag=True,
               help="Try what is not committed; names say -dirty, and it is not published.")
+@click.option("--sign", "key", metavar="KEY", type=click.Path(path_type=Path), default=None,
+              help="Sign the record with this SSH key.")
 @click.option("--slurm", "by_slurm", is_flag=True, help="Submit the steps as dependent jobs.")
 @click.option("--only", metavar="STEPS", callback=steps_of,
               help="Stop after these steps, separated by commas; jobs are started so.")
@@ -75,8 +79,9 @@ def steps_of(_context: click.Context, _option: click.Parameter, text: str | None
 @click.pass_context
 @command_errors
 def main(
-    context: click.Context, profile: Profile, image: str | None, sources: tuple[Path, ...], at: str,
-    allow_dirty: bool, by_slurm: bool, only: list[str], as_json: bool, wanted: str,
+    context: click.Context, profile: Profile, image: str | None, sources: tuple[Path, ...],
+    at: str, allow_dirty: bool, key: Path | None, by_slurm: bool, only: list[str], as_json: bool,
+    wanted: str,
 ) -> None:
     """Release an image: gate, prefetch, build, push, export, check, record, attach, publish.
 
@@ -107,14 +112,20 @@ def main(
         if words := warning(place):
             say(f"warning: {words}")
     if by_slurm:
-        _submit(profile, folder, sources, at, allow_dirty, wanted, as_json)
+        _submit(profile, folder, sources, at, allow_dirty, key, wanted, as_json)
         return
+    if passed.dirty:
+        only = [step for step in only if step in TRIED] or [TRIED[-1]]
     with folder.locked():
-        results = _run(profile, store, wanted, folder, passed, sources, at, only)
+        results = _run(profile, store, wanted, folder, passed, sources, at, key, only)
+    if passed.dirty and TRIED[-1] in results:
+        say("not published, since it differs from its commit: commit, and release again")
     if as_json:
         click.echo(json.dumps(results))
     elif "publish" in results:
         click.echo(results["publish"]["file"])
+    elif passed.dirty and "export" in results:
+        click.echo(folder.files / results["export"]["file"])
 
 
 def _with_image(profile: Profile, image: str) -> Profile:
@@ -129,7 +140,8 @@ def _folder(profile: Profile, passed: GateResult) -> Folder:
 
 
 def _run(profile: Profile, store: Store, wanted: str, folder: Folder, passed: GateResult,
-         sources: tuple[Path, ...], at: str, only: list[str]) -> dict[str, dict[str, Any]]:
+         sources: tuple[Path, ...], at: str, key: Path | None, only: list[str],
+         ) -> dict[str, dict[str, Any]]:
     maker = choose(PROJECT, store, wanted)
     say(f"layers are made by {maker.name}: {maker.why}")
     application = tree_of(sources[0], at, store=store) if sources else None
@@ -138,7 +150,7 @@ def _run(profile: Profile, store: Store, wanted: str, folder: Folder, passed: Ga
     work = Context(
         project=PROJECT, profile=profile, store=store, maker=maker, folder=folder, gate=passed,
         application=application, bring=lambda name: bring([name], store, maker) and None,
-        progress=lambda label, total: Progress(label, total).add, say=say)
+        progress=lambda label, total: Progress(label, total).add, say=say, key=key)
 
     started = time.monotonic()
 
@@ -155,7 +167,7 @@ def _run(profile: Profile, store: Store, wanted: str, folder: Folder, passed: Ga
 
 
 def _submit(profile: Profile, folder: Folder, sources: tuple[Path, ...], at: str,
-            allow_dirty: bool, wanted: str, as_json: bool) -> None:
+            allow_dirty: bool, key: Path | None, wanted: str, as_json: bool) -> None:
     if profile.slurm is None:
         raise UserError("the profile has no slurm part", where=profile.name,
                         next_step="--profile clariden, or a file of your own")
@@ -163,6 +175,7 @@ def _submit(profile: Profile, folder: Folder, sources: tuple[Path, ...], at: str
     command = [str(PROJECT / "tools/release"), "--profile", profile.origin,
                "--image", profile.image, "--maker", wanted,
                *(["--allow-dirty"] if allow_dirty else []),
+               *(["--sign", str(key.resolve())] if key else []),
                *(word for each in sources
                  for word in ("--source", str(each.resolve()), "--source-at", at))]
     undone = [step for step in STEPS if folder.read(step) is None]

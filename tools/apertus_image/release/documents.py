@@ -13,6 +13,7 @@ from apertus_image.record import attestation, provenance, sbom, verdict
 from apertus_image.record import record as records
 from apertus_image.record.inventory import inventory
 from apertus_image.record.pins import FLAKE_LOCK, digests
+from apertus_image.record.sign import sign
 from apertus_image.release.gate import GateResult
 from apertus_image.release.source import ApplicationSource
 from apertus_image.release.state import Folder, replace
@@ -33,9 +34,12 @@ class Documents:
 
     def write(
         self, *, gate: GateResult, application: ApplicationSource | None, image: Image,
-        results: dict[str, dict[str, Any]], maker: str,
+        results: dict[str, dict[str, Any]], maker: str, key: Path | None = None,
     ) -> dict[str, Any]:
         """Compose and write what is not there yet.
+
+        Args:
+            key: an SSH key that signs the record.
 
         Returns:
             `name` of the release, `record`, its digest, `documents`: file -> SHA-256, and
@@ -70,6 +74,9 @@ class Documents:
         if not (self._folder.files / own).exists():
             replace(self._folder.files / own, self._attestation(record, maker, export["check"]))
         names = [*fixed, own]
+        if key:
+            names.append(f"{name}.record.json.sig")
+            replace(self._folder.files / names[-1], sign(record.bytes, key))
         return {
             "name": name, "record": record.digest,
             "documents": {each: _sha256(self._folder.files / each) for each in names},

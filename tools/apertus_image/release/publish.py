@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from apertus_image.errors import UserError, raise_all
+from apertus_image.squashfs.final import remove_left, workplace
 
 __all__ = ["point", "publish"]
 
@@ -72,21 +73,21 @@ def point(folder: Path, name: str, file: str) -> None:
 
 
 def _put(source: Path, target: Path, mode: int) -> None:
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
+    remove_left(target)
+    with workplace(target) as work:
+        part = work / "file"
         try:
-            # The link has the file's group and owner, which a copy takes from the folder.
+            # A link has the file's own group and owner; a copy takes the folder's group.
             if source.stat().st_gid != target.parent.stat().st_gid:
                 raise OSError(errno.EXDEV, "another group")
             os.link(source, part)
         except OSError:
             shutil.copyfile(source, part)
+            shutil.chown(part, group=target.parent.stat().st_gid)
             _sync(part)
         part.chmod(mode)
         with contextlib.suppress(FileExistsError):  # another release of the same bytes was first
             os.link(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

@@ -111,6 +111,9 @@ class Folder:
             held.truncate()
             held.write(f"process {os.getpid()} on {os.uname().nodename}")
             held.flush()
+            for left in self.path.rglob(".*.part"):  # of `replace`, in a run that was killed
+                if left.is_file():
+                    left.unlink()
             yield
 
 

@@ -50,6 +50,7 @@ class Context:
         bring: prefetches one image's inputs.
         progress: given a label and a total of bytes, gives what is told the bytes done.
         say: told a line for the user.
+        key: an SSH key that signs the record, or None.
     """
 
     project: Path
@@ -62,6 +63,7 @@ class Context:
     bring: Callable[[str], None]
     progress: Telling
     say: Callable[[str], None]
+    key: Path | None = None
 
     def programs(self) -> Path:
         """The folder of the pinned squashfs tools."""
@@ -220,7 +222,8 @@ class _Record:
         documents = Documents(self.context.project, self.context.store, self.context.folder)
         return documents.write(
             gate=self.context.gate, application=self.context.application,
-            image=self.context.image(results), results=results, maker=self.context.maker.name)
+            image=self.context.image(results), results=results, maker=self.context.maker.name,
+            key=self.context.key)
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
         files = self.context.folder.files
@@ -260,9 +263,6 @@ class _Publish:
 
     def run(self, results: Results) -> dict[str, Any]:
         context, name = self.context, results["record"]["name"]
-        if context.gate.dirty:
-            raise UserError("what differs from its commit is not published", where=name,
-                            got="--allow-dirty", next_step="commit, and release again")
         files = context.folder.files
         sqsh = files / f"{name}.sqsh"
         if not sqsh.exists():

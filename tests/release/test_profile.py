@@ -1,0 +1,62 @@
+"""Profiles: every fault of one in one message, variables filled in, the two that come with it."""
+
+from __future__ import annotations
+
+import pytest
+from apertus_image.errors import UserError
+from apertus_image.release.profile import PROFILES, STEPS, Profile
+
+WHOLE = """\
+image: smoke-image
+scratch: /s
+publish: {folder: "${WHERE:-/p}"}
+"""
+
+
+def load(tmp_path, text, **environment):
+    file = tmp_path / "p.yaml"
+    file.write_text(text)
+    return Profile.load(str(file), environment)
+
+
+def test_a_small_one(tmp_path):
+    profile = load(tmp_path, WHOLE)
+    assert (profile.image, str(profile.publish), profile.readable) == ("smoke-image", "/p", "all")
+    assert profile.registry is None and profile.slurm is None and profile.store is None
+    assert str(load(tmp_path, WHOLE, WHERE="/q").publish) == "/q"
+
+
+def test_every_fault_is_listed(tmp_path):
+    with pytest.raises(UserError, match="2 faults") as caught:
+        load(tmp_path, "image: 1\nscratch: /s\npublish: {folder: /p}\nwrong: 2\n")
+    assert "'wrong' was unexpected" in str(caught.value) and "1 is not of type" in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("[", "no YAML"),
+    (WHOLE + "registry: {repository: a, serve: /r, host: h:1}\n", "does not fit"),
+    (WHOLE + "registry: {repository: a}\n", "does not fit"),
+    (WHOLE + "slurm: {time: '1', jobs: [[build], [prefetch]]}\n", "every step once"),
+    (WHOLE.replace(":-/p", ""), "variable that is not set"),
+])
+def test_one_fault_is_named(tmp_path, text, said):
+    with pytest.raises(UserError, match=said):
+        load(tmp_path, text)
+
+
+def test_an_unknown_name_tells_the_known_ones():
+    with pytest.raises(UserError, match="clariden, laptop"):
+        Profile.load("nowhere")
+
+
+def test_those_that_come_with_it_are_whole():
+    names = sorted(file.stem for file in PROFILES.glob("*.yaml"))
+    assert names == ["clariden", "laptop"]
+    environment = {"SCRATCH": "/iopsstor/scratch/cscs/me", "APERTUS_IMAGES": "/capstor/store/p",
+                   "APERTUS_ACCOUNT": "p1"}
+    clariden = Profile.load("clariden", environment)
+    assert clariden.image == "apertus-image-aarch64" and clariden.slurm.account == "p1"
+    assert tuple(step for job in clariden.slurm.jobs for step in job) == STEPS
+    assert Profile.load("laptop").origin == "laptop"
+    with pytest.raises(UserError, match="APERTUS_ACCOUNT"):
+        Profile.load("clariden", {**environment, "APERTUS_ACCOUNT": ""})

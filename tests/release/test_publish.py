@@ -1,0 +1,83 @@
+"""Publication: whole files, readable by whom the profile says, never one replaced."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from apertus_image.errors import UserError
+from apertus_image.release.publish import point, publish
+
+
+@pytest.fixture
+def files(tmp_path):
+    made = tmp_path / "made"
+    (made / "v").mkdir(parents=True)
+    (made / "a").write_text("a")
+    (made / "v/b").write_text("b")
+    return {"a": made / "a", "v/b": made / "v/b"}
+
+
+def modes(folder):
+    return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
+            for path in [folder, *folder.rglob("*")]}
+
+
+@pytest.mark.parametrize(("readable", "file", "folder"),
+                         [("all", 0o444, 0o2755), ("group", 0o440, 0o2750)])
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o000])
+def test_modes_are_the_profiles_whatever_the_umask(files, tmp_path, readable, file, folder, mask):
+    old = os.umask(mask)
+    try:
+        publish(files, tmp_path / "out", readable)
+    finally:
+        os.umask(old)
+    assert modes(tmp_path / "out") == {".": folder, "a": file, "v": folder, "v/b": file}
+
+
+def test_another_user_can_read_them_and_not_change_them(files):
+    if os.geteuid() != 0:
+        pytest.skip("not run: becoming another user needs root")
+    # Not below pytest's own folder, which others cannot enter.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        store = Path(folder, "store")
+        publish(files, store, "all")
+
+        def as_nobody(*command):
+            return subprocess.run(command, user="nobody", capture_output=True, text=True)
+
+        assert as_nobody("cat", store / "a", store / "v/b").stdout == "ab"
+        assert as_nobody("rm", "-f", store / "a").returncode != 0
+        assert as_nobody("sh", "-c", f"echo x > {store}/a").returncode != 0
+
+
+def test_again_is_no_fault_and_another_file_stays(files, tmp_path):
+    first = publish(files, tmp_path / "out")
+    before = first[0].stat().st_ino
+    assert publish(files, tmp_path / "out") == first and first[0].stat().st_ino == before
+    other = {"a": tmp_path / "other", "v/b": files["v/b"]}
+    other["a"].write_text("other")
+    with pytest.raises(UserError, match="other bytes"):
+        publish(other, tmp_path / "out")
+    assert first[0].read_text() == "a"
+    assert not [path for path in (tmp_path / "out").rglob(".*")]
+
+
+def test_a_folder_that_cannot_be_made_is_one_error(files, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be published"):
+        publish(files, tmp_path / "file/out")
+
+
+def test_the_pointer_is_moved_at_once(files, tmp_path):
+    out = tmp_path / "out"
+    publish(files, out)
+    point(out, "latest", "a")
+    point(out, "latest", "v/b")
+    assert os.readlink(out / "latest") == "v/b" and (out / "latest").read_text() == "b"
+    assert sorted(path.name for path in out.iterdir()) == ["a", "latest", "v"]
