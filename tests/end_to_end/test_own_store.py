@@ -14,6 +14,7 @@ from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import StoredImage
 from apertus_image.tree.machine import this_machine
 from support import images
+from support.checkouts import repository
 
 pytestmark = [
     pytest.mark.nix,
@@ -83,6 +84,19 @@ def test_the_export_of_another_physical_store_is_the_same_file(site, tmp_path): 
     ours = Exporter(images.built("toolchain") / "bin").export(image, tmp_path / "ours.sqsh")
     told = json.loads(result.stdout)
     assert told["sha256"] == ours.record["sha256"] and told["image"] == ours.record["image"]
+
+
+def test_a_users_code_gives_the_same_image_in_another_store(site, tmp_path):  # trap 11
+    code = repository(tmp_path / "code", {"a.py": "a = 1\n", "link": "-> a.py"})
+    theirs = tool(site, "build", "smoke-image", "--source", code)
+    assert theirs.returncode == 0, theirs.stderr
+    own = images.Store(images.Path(site[1]["APERTUS_STORE"]))
+    ours = subprocess.run(
+        [images.PROJECT / "tools/build", "smoke-image", "--maker", "emitter", "--source", code,
+         "--out-link", tmp_path / "link"], capture_output=True, text=True)
+    assert ours.returncode == 0, ours.stderr
+    assert own.physical(theirs.stdout.strip()).read_bytes() == images.Path(
+        ours.stdout.strip()).read_bytes()
 
 
 def test_forgetting_is_a_command(site):
