@@ -14,12 +14,13 @@ from pathlib import Path
 
 from apertus_image.errors import UserError
 
-__all__ = ["SourceState", "git", "state"]
+__all__ = ["SourceState", "environment", "git", "state"]
 
 GITLINK = "160000"
-# core.fsmonitor would run a program that the checkout names; the others would hide changes.
+# core.fsmonitor would run a program that the checkout names; a protocol would fetch what a partial
+# clone lacks (GIT_NO_LAZY_FETCH came with git 2.44); the others would hide changes.
 SETTINGS = {"core.fsmonitor": "false", "core.fileMode": "true", "core.ignoreStat": "false",
-            "core.excludesFile": "/dev/null", "core.quotePath": "false"}
+            "core.excludesFile": "/dev/null", "core.quotePath": "false", "protocol.allow": "never"}
 # Neither the index is written nor an object fetched, and what replaces objects is not looked at.
 SURROUNDINGS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1",
                 "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
@@ -72,20 +73,25 @@ def state(folder: Path) -> SourceState:
     return SourceState(commit, dict(sorted(submodules.items())), findings)
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Variables of a git process that neither the user's settings nor a hook's tell anything."""
+    settings = {**SETTINGS, "safe.directory": str(folder.resolve())}  # trap 10
+    found = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    found |= SURROUNDINGS | {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
 def git(folder: Path, *arguments: str, check: bool = True) -> str:
     """What a git command says, on settings that are not the user's.
 
     Raises:
         UserError: git is missing, or refuses (unless `check` is off: then it is empty).
     """
-    settings = {**SETTINGS, "safe.directory": str(folder.resolve())}  # trap 10
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environment |= SURROUNDINGS | {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings.items()):
-        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     try:
         result = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True,
-                                env=environment)
+                                env=environment(folder))
     except FileNotFoundError as error:
         raise UserError("git is not installed", next_step="tools/build --setup") from error
     if result.returncode and check:

@@ -1,4 +1,4 @@
-"""Git, asked so that neither the user's settings nor the surroundings change an answer."""
+"""A checkout's objects: the commit, its tree, and what its submodules are checked out from."""
 
 from __future__ import annotations
 
@@ -9,23 +9,10 @@ from pathlib import Path
 from typing import IO
 
 from apertus_image.errors import UserError
+from apertus_image.record.source import environment
 
 __all__ = ["SUBMODULE", "Entry", "Git", "opened"]
 
-# No program of a checkout's own is run for a question, nothing is fetched for a partial clone,
-# and what replaces objects or describes history otherwise is not looked at.
-SETTINGS = {
-    "core.fsmonitor": "false",
-    "protocol.allow": "never",
-}
-SURROUNDINGS = {
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",  # `git status` would write the index
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "LC_ALL": "C",
-}
 SUBMODULE = "160000"
 
 
@@ -54,22 +41,13 @@ class Git:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def environment(self) -> dict[str, str]:
-        """Variables of every call; GIT_DIR and its like, as a hook has them, are not among them."""
-        # Trap 10: a clone that another user owns is read once it is named.
-        settings = SETTINGS | {"safe.directory": str(self.folder)}
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
-        for number, (key, value) in enumerate(settings.items()):
-            numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        return kept | SURROUNDINGS | numbered
-
     def start(self, *arguments: str, stdin: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         """A git process with its output as a pipe."""
         try:
             return subprocess.Popen(
                 ["git", "-C", str(self.folder), *arguments], stdout=subprocess.PIPE,
-                stdin=stdin or subprocess.DEVNULL, stderr=subprocess.PIPE, env=self.environment())
+                stdin=stdin or subprocess.DEVNULL, stderr=subprocess.PIPE,
+                env=environment(self.folder))
         except FileNotFoundError as error:
             raise UserError("git is not installed", next_step="tools/build --setup") from error
 
