@@ -36,8 +36,8 @@ let
     (layer: if layer.name == top then layer // { trees = layer.trees ++ [ identity ]; } else layer)
     contents;
 
-  # Without bytecode: only the environment's interpreter has a known place for it, users mount
-  # their checkout over this one, and the layer holds what the commit holds.
+  # Without bytecode: it would be unchecked, and users edit their code in place in a writable
+  # container, where the old code would go on running (trap 14).
   source = builder {
     name = "application-source";
     module = "application.build";
