@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from apertus_image.errors import UserError, raise_all
-from apertus_image.squashfs.final import remove_left, workplace
+from apertus_image.squashfs.final import name_it, remove_left, workplace
 
 __all__ = ["point", "publish"]
 
@@ -84,10 +84,7 @@ def _put(source: Path, target: Path, mode: int) -> None:
         except OSError:
             shutil.copyfile(source, part)
             shutil.chown(part, group=target.parent.stat().st_gid)
-            _sync(part)
-        part.chmod(mode)
-        with contextlib.suppress(FileExistsError):  # another release of the same bytes was first
-            os.link(part, target)
+        name_it(part, target, replace=False, mode=mode)  # another of the same bytes may be first
 
 
 def _sync(path: Path) -> None:

@@ -7,6 +7,8 @@ it left, and two at a time do not harm each other.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import fcntl
 import os
 import secrets
@@ -18,6 +20,9 @@ from typing import TextIO
 from apertus_image.errors import UserError
 
 __all__ = ["name_it", "remove_left", "sidecars", "workplace"]
+
+AT_FDCWD, RENAME_NOREPLACE = -100, 1  # fcntl.h, stdio.h
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 
 @contextlib.contextmanager
@@ -71,13 +76,16 @@ def glob_escape(name: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
-def name_it(part: Path, final: Path, *, replace: bool) -> bool:
+def name_it(part: Path, final: Path, *, replace: bool, mode: int | None = None) -> bool:
     """Give a whole file its name; False if there is another, which stays.
 
-    A hard link never replaces another's file. Where there are none, the name is taken by an
-    empty file first, which only one can make.
+    Args:
+        mode: permission bits; None for what the umask leaves of 0644.
+
+    Raises:
+        UserError: the file system cannot do that without the risk of replacing another's.
     """
-    part.chmod(0o644 & ~_umask())
+    part.chmod(0o644 & ~_umask() if mode is None else mode)
     _synced(part)
     if replace:
         part.replace(final)
@@ -86,7 +94,24 @@ def name_it(part: Path, final: Path, *, replace: bool) -> bool:
         os.link(part, final)
     except FileExistsError:
         return False
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        return _renamed(part, final)
     return True
+
+
+def _renamed(part: Path, final: Path) -> bool:
+    """Where there are no hard links: renameat2(2), which Python has no name for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not libc.renameat2(AT_FDCWD, os.fsencode(part), AT_FDCWD, os.fsencode(final),
+                          RENAME_NOREPLACE):
+        return True
+    if ctypes.get_errno() == errno.EEXIST:
+        return False
+    raise UserError("the file system can give no name without replacing another file's",
+                    where=final, got=os.strerror(ctypes.get_errno()),
+                    next_step="choose another folder with -o, or say --force")
 
 
 def sidecars(final: Path, texts: Mapping[str, str]) -> None:
