@@ -155,6 +155,29 @@ def test_what_is_not_committed_is_refused_or_marked_and_not_published(clone, tmp
     assert [name.name.endswith("-dirty.record.json") for name in records] == [True]
 
 
+def test_ones_own_code_is_in_the_image_and_the_record(clone, reference, tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    git(code, "init", "--quiet")
+    (code / "train.py").write_text("print('trained')\n")
+    git(code, "add", "--all")
+    git(code, "commit", "--quiet", "--message", "one")
+    done = release(clone, tmp_path / "site", "--source", str(code), "--source-at", "/opt/train")
+    assert done.returncode == 0, done.stderr
+    record, plain = (json.loads(next((at / "published").glob("*.record.json")).read_text())
+                     for at in (tmp_path / "site", reference))
+    assert record["application"]["commit"] == git(code, "rev-parse", "HEAD").strip()
+    layers, before = ([layer["digest"] for layer in each["image"]["layers"]]
+                      for each in (record, plain))
+    assert record["application"]["layer"] == layers[-1] and layers[:3] == before[:3]
+    verified = subprocess.run([clone / "tools/verify", done.stdout.strip()], capture_output=True)
+    assert verified.returncode == 0
+    # What git would show as changed is refused, and named.
+    (code / "train.py").write_text("")
+    refused = release(clone, tmp_path / "site", "--source", str(code))
+    assert refused.returncode != 0 and str(code / "train.py") in refused.stderr
+
+
 def test_the_tag_comes_last_and_leads_to_the_release(reference, clone):
     stem = next((reference / "published").glob("*.sqsh")).stem
     with borrowed(reference / "registry") as host:
