@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from apertus_image.errors import UserError
 from apertus_image.squashfs.node import Piece
@@ -39,7 +39,7 @@ def contents(piece: Piece) -> Iterator[bytes]:
             yield data
 
 
-def send(piece: Piece, pipe: int, progress: Callable[[int], None]) -> None:
+def send(piece: Piece, pipe: int) -> None:
     """Write a piece into a pipe; a file's pages are handed over without copying them.
 
     Raises:
@@ -60,11 +60,9 @@ def send(piece: Piece, pipe: int, progress: Callable[[int], None]) -> None:
                 if not moved:
                     raise _shorter(piece, done)
                 done += moved
-                progress(moved)
     rest = piece._replace(length=piece.length - done, offset=piece.offset + done)
     for data in contents(rest):
         write_all(pipe, data)
-        progress(len(data))
 
 
 def write_all(pipe: int, data: bytes) -> None:

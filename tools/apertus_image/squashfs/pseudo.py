@@ -2,14 +2,15 @@
 
 A line for each entry, then the bytes of all files, one after the other (squashfs-tools 4.6.1,
 USAGE-MKSQUASHFS, "Pseudo file definitions", type R). So a tree needs no unpacked copy, and
-modes, owners and times are what the text says, whatever the machine.
+modes, owners and times are what the text says, whatever the machine. A file that lies somewhere
+whole, with the mode that it is to have, is named instead (type l): mksquashfs reads it itself.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from apertus_image.errors import UserError, raise_all
@@ -30,12 +31,13 @@ class Listed(NamedTuple):
     offset: int
 
 
-def definitions(nodes: Iterable[Node]) -> Iterator[bytes]:
+def definitions(nodes: Iterable[Node], lying: Container[str] = ()) -> Iterator[bytes]:
     """The lines, up to where the data begins.
 
     Args:
-        nodes: in mksquashfs's order, which the data then has to follow: it reads a pipe
+        nodes: in mksquashfs's order, which the data then has to follow, as it reads a pipe
             from front to back. The root is not among them.
+        lying: paths of files that lie somewhere as they are; their data is not in the pipe.
 
     Raises:
         UserError: names that a line cannot hold.
@@ -50,6 +52,9 @@ def definitions(nodes: Iterable[Node]) -> Iterator[bytes]:
               "{n} names that mksquashfs cannot be told")
     offset = 0
     for node in nodes:
+        if node.path in lying:
+            yield b"%s l %s\n" % (_quoted(node.path), _quoted(node.pieces[0].file))
+            continue
         line = b"%s %s 0 %o 0 0" % (_quoted(node.path), LETTERS[node.type], node.mode)
         if node.type == "file":
             line += b" %d %d 0" % (node.size, offset)

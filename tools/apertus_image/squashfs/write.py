@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from apertus_image.errors import UserError
 from apertus_image.squashfs.content import send, write_all
@@ -27,6 +30,9 @@ FORMAT_VERSION = 2
 """Of the bits: raised whenever the same tree would give another file."""
 
 PIPE = 1 << 20  # bytes, the most that a user may ask for
+# Of mksquashfs's queues. Its default is a quarter of the machine's: too much on a node, and the
+# bits should know as little of the machine's memory as of its processors.
+MEMORY = "1G"
 
 
 COMPRESSORS = {"zstd": range(1, 23), "gzip": range(1, 10), "xz": range(0), "lzo": range(0),
@@ -78,28 +84,31 @@ def write(
     Args:
         nodes: every path, in mksquashfs's order, the root first.
         programs: folder of mksquashfs, from the pinned toolchain.
-        progress: told the bytes of files that mksquashfs has taken.
+        progress: told bytes of files, as far as mksquashfs is.
 
     Raises:
         UserError: a file of the image cannot be read, or mksquashfs failed, in its own words.
     """
     root, *rest = nodes
+    total = sum(node.size for node in rest)
     with tempfile.TemporaryDirectory(prefix="empty-", dir=out.parent) as empty:
         Path(empty).chmod(root.mode)  # mksquashfs takes the root's mode from a folder
         command = [
             str(programs / "mksquashfs"), empty, str(out), "-pf", "-",
             "-all-root", "-mkfs-time", "0", "-all-time", "0", "-noappend", "-no-xattrs",
-            "-no-hardlinks", "-no-sparse", "-exit-on-error", "-quiet", "-no-progress",
+            "-no-hardlinks", "-no-sparse", "-exit-on-error", "-percentage", "-mem", MEMORY,
             *settings.arguments(),
         ]
         # Nix sets SOURCE_DATE_EPOCH, which mksquashfs refuses beside time options (case 44).
         # What it says goes to a file: a pipe that nobody empties would stop it.
         with tempfile.TemporaryFile() as said:
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said,
-                                  env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"},
-                                  ) as process:
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=said, env={"PATH": os.environ.get("PATH", ""),
+                                                    "LC_ALL": "C"}) as process:
+                telling = threading.Thread(target=_tell, args=(process.stdout, total, progress))
+                telling.start()
                 try:
-                    _feed(rest, process.stdin.fileno(), progress)
+                    _feed(rest, process.stdin.fileno())
                 except BrokenPipeError:
                     pass  # it has stopped, and says why
                 except BaseException:
@@ -108,9 +117,20 @@ def write(
                 finally:
                     with contextlib.suppress(BrokenPipeError):
                         process.stdin.close()
+                    telling.join()
             if process.returncode:
                 said.seek(0)
                 raise _failed(said.read().decode(errors="replace"), out)
+
+
+def _tell(percentages: BinaryIO, total: int, progress: Callable[[int], None]) -> None:
+    """mksquashfs tells percentages, each in a line; progress counts bytes."""
+    done = 0
+    for line in percentages:
+        if line.strip().isdigit():
+            now = total * int(line) // 100
+            progress(now - done)
+            done = now
 
 
 def _failed(said: str, out: Path) -> UserError:
@@ -121,11 +141,12 @@ def _failed(said: str, out: Path) -> UserError:
         next_step="make room and run it again" if full else "see its words above")
 
 
-def _feed(nodes: list[Node], pipe: int, progress: Callable[[int], None]) -> None:
+def _feed(nodes: list[Node], pipe: int) -> None:
     with contextlib.suppress(OSError):  # it is only faster so
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
+    lying = {node.path for node in nodes if _lies(node)}
     lines, waiting = [], 0
-    for line in definitions(nodes):
+    for line in definitions(nodes, lying):
         lines.append(line)
         waiting += len(line)
         if waiting >= PIPE:
@@ -133,5 +154,18 @@ def _feed(nodes: list[Node], pipe: int, progress: Callable[[int], None]) -> None
             lines, waiting = [], 0
     write_all(pipe, b"".join(lines))
     for node in nodes:
-        for piece in node.pieces:
-            send(piece, pipe, progress)
+        if node.path not in lying:
+            for piece in node.pieces:
+                send(piece, pipe)
+
+
+def _lies(node: Node) -> bool:
+    """Whether a file on disk is the node as it is, so that mksquashfs can read it itself."""
+    if len(node.pieces) != 1 or not (piece := node.pieces[0]).file or "\n" in piece.file:
+        return False
+    try:
+        status = os.stat(piece.file)  # noqa: PTH116 - there are a hundred thousand
+    except OSError:
+        return False  # what is wrong is told where it is read
+    return (status.st_size, stat.S_IMODE(status.st_mode)) == (node.size, node.mode) and (
+        stat.S_ISREG(status.st_mode))
