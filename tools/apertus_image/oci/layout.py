@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from apertus_image.errors import UserError
+from apertus_image.place.whole import write_whole
 
 __all__ = ["INDEX_TYPES", "MANIFEST_TYPES", "Descriptor", "Layout", "field"]
 
@@ -88,7 +89,7 @@ class Layout:
         for name, content in (("oci-layout", {"imageLayoutVersion": "1.0.0"}),
                               ("index.json", {"schemaVersion": 2, "manifests": []})):
             if not (folder / name).exists():
-                _replace(folder / name, json.dumps(content).encode())
+                write_whole(folder / name, json.dumps(content).encode())
         return cls(folder)
 
     def path(self, digest: str) -> Path:
@@ -206,7 +207,7 @@ class Layout:
             more["annotations"] = {**(more.get("annotations") or {}), NAME: name}
         new = Descriptor(descriptor.media_type, descriptor.digest, descriptor.size, more)
         index = {"schemaVersion": 2, "manifests": [each.json() for each in (*kept, new)]}
-        _replace(self.folder / "index.json", json.dumps(index, indent=1).encode())
+        write_whole(self.folder / "index.json", json.dumps(index, indent=1).encode())
 
 
 def field(document: Mapping[str, Any], name: str, kind: type, where: object) -> Any:
@@ -231,15 +232,3 @@ def _object(data: bytes, where: Path) -> dict[str, Any]:
             json.dumps(found, ensure_ascii=False).encode()  # refuses half a surrogate pair
             return found
     raise UserError("a document of the layout is no JSON object", where=where, next_step=AGAIN)
-
-
-def _replace(file: Path, data: bytes) -> None:
-    part = file.with_name(f".{file.name}.{secrets.token_hex(8)}.part")
-    try:
-        with part.open("xb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
+from apertus_image.place.whole import write_whole
 from apertus_image.record import attestation, provenance, sbom, verdict
 from apertus_image.record import record as records
 from apertus_image.record.inventory import inventory
@@ -16,7 +17,7 @@ from apertus_image.record.pins import FLAKE_LOCK, digests
 from apertus_image.record.sign import sign
 from apertus_image.release.gate import GateResult
 from apertus_image.release.source import ApplicationSource
-from apertus_image.release.state import Folder, replace
+from apertus_image.release.state import Folder
 from apertus_image.store.store import Store
 
 __all__ = ["Documents"]
@@ -72,11 +73,11 @@ class Documents:
             self._put(file, data)
         own = f"{name}.attestation.json"
         if not (self._folder.files / own).exists():
-            replace(self._folder.files / own, self._attestation(record, maker, export["check"]))
+            write_whole(self._folder.files / own, self._attestation(record, maker, export["check"]))
         names = [*fixed, own]
         if key:
             names.append(f"{name}.record.json.sig")
-            replace(self._folder.files / names[-1], sign(record.bytes, key))
+            write_whole(self._folder.files / names[-1], sign(record.bytes, key))
         return {
             "name": name, "record": record.digest,
             "documents": {each: _sha256(self._folder.files / each) for each in names},
@@ -110,7 +111,7 @@ class Documents:
                             got=f"sha256:{_sha256(file)}",
                             next_step="compare them; remove it if it was changed by hand")
         file.parent.mkdir(exist_ok=True)
-        replace(file, data)
+        write_whole(file, data)
 
 
 def _sha256(file: Path) -> str:

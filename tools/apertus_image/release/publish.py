@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from apertus_image.errors import UserError, raise_all
+from apertus_image.place.whole import synced
 from apertus_image.squashfs.final import name_it, remove_left, workplace
 
 __all__ = ["point", "publish"]
@@ -51,7 +52,7 @@ def publish(files: Mapping[str, Path], folder: Path, readable: str = "all") -> l
             if not target.exists():
                 _put(source, target, FILE_MODES[readable])
         for made in {target.parent for _, target in pairs}:
-            _sync(made)
+            synced(made)
     except OSError as error:
         raise UserError("the files cannot be published", where=error.filename2 or error.filename
                         or folder, got=error.strerror,
@@ -85,11 +86,3 @@ def _put(source: Path, target: Path, mode: int) -> None:
             shutil.copyfile(source, part)
             shutil.chown(part, group=target.parent.stat().st_gid)
         name_it(part, target, replace=False, mode=mode)  # another of the same bytes may be first
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from apertus_image.errors import UserError
+from apertus_image.place.whole import write_whole
 from apertus_image.release.profile import Slurm
-from apertus_image.release.state import Folder, replace
+from apertus_image.release.state import Folder
 
 __all__ = ["jobs", "states", "submit"]
 
@@ -46,7 +47,7 @@ def submit(slurm: Slurm, folder: Folder, command: Sequence[str], undone: Sequenc
             if not (names := [step for step in group if step in undone]):
                 continue
             script = folder.path / "logs" / f"{names[0]}.sh"
-            replace(script, SCRIPT.format(command=shlex.join(
+            write_whole(script, SCRIPT.format(command=shlex.join(
                 [*command, "--only", ",".join(names)])).encode())
             attempts: list[int] = []
             for number in range(slurm.attempts):
@@ -59,7 +60,7 @@ def submit(slurm: Slurm, folder: Folder, command: Sequence[str], undone: Sequenc
             subprocess.run(["scancel", *(str(each["job"]) for each in submitted)],
                            capture_output=True)
         raise
-    replace(folder.path / "jobs.json", json.dumps(submitted, indent=1).encode())
+    write_whole(folder.path / "jobs.json", json.dumps(submitted, indent=1).encode())
     return submitted
 
 

@@ -7,7 +7,6 @@ import fcntl
 import hashlib
 import json
 import os
-import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from apertus_image.errors import UserError
+from apertus_image.place.whole import write_whole
 
-__all__ = ["Done", "Folder", "replace"]
+__all__ = ["Done", "Folder", "digest_of"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Folder:
 
     def write(self, step: str, done: Done) -> None:
         """Note that a step is finished."""
-        replace(self.path / "steps" / f"{step}.json",
+        write_whole(self.path / "steps" / f"{step}.json",
                 json.dumps(vars(done), indent=1).encode())
         self.begun(step).unlink(missing_ok=True)
 
@@ -87,7 +87,7 @@ class Folder:
         times["started"] = round(time.time(), 3)
         if job := os.environ.get("SLURM_JOB_ID"):
             times["job"] = int(job)
-        replace(self.begun(step), json.dumps(times).encode())
+        write_whole(self.begun(step), json.dumps(times).encode())
         return times
 
     @contextlib.contextmanager
@@ -111,7 +111,7 @@ class Folder:
             held.truncate()
             held.write(f"process {os.getpid()} on {os.uname().nodename}")
             held.flush()
-            for left in self.path.rglob(".*.part"):  # of `replace`, in a run that was killed
+            for left in self.path.rglob(".*.part"):  # of a run that was killed
                 if left.is_file():
                     left.unlink()
             yield
@@ -120,16 +120,3 @@ class Folder:
 def digest_of(results: list[dict[str, Any]]) -> str:
     """A digest over steps' results."""
     return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
-
-
-def replace(file: Path, data: bytes) -> None:
-    """Write a file whole, or not at all."""
-    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("xb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)

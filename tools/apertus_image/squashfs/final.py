@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from apertus_image.errors import UserError
+from apertus_image.place.whole import synced
 
 __all__ = ["name_it", "remove_left", "sidecars", "workplace"]
 
@@ -86,7 +87,7 @@ def name_it(part: Path, final: Path, *, replace: bool, mode: int | None = None) 
         UserError: the file system cannot do that without the risk of replacing another's.
     """
     part.chmod(0o644 & ~_umask() if mode is None else mode)
-    _synced(part)
+    synced(part)
     if replace:
         part.replace(final)
         return True
@@ -121,17 +122,9 @@ def sidecars(final: Path, texts: Mapping[str, str]) -> None:
             part = work / f"beside{suffix}"
             part.write_text(text)
             part.chmod(0o644 & ~_umask())
-            _synced(part)
+            synced(part)
             part.replace(f"{final}{suffix}")
-    _synced(final.parent)
-
-
-def _synced(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    synced(final.parent)
 
 
 def _umask() -> int:
