@@ -85,6 +85,14 @@ def test_setup_says_what_is_missing_and_changes_nothing(tmp_path):
     assert sorted(clone.rglob("*")) == before
 
 
+def test_a_self_contained_folder_that_is_none_is_one_error(tmp_path):
+    result = subprocess.run([images.PROJECT / "tools/edf", "--help"], capture_output=True,
+                            text=True, env=os.environ | {"APERTUS_BOOTSTRAP": str(tmp_path)})
+    assert (result.returncode, result.stdout) == (3, "")
+    assert result.stderr.splitlines() == [
+        f"error: APERTUS_BOOTSTRAP names no folder of tools/bootstrap: {tmp_path}"]
+
+
 def test_errors_say_what_where_and_what_next():
     text = str(UserError("it broke", where="here", expected=1, got=2, next_step="mend it"))
     assert text.splitlines() == ["it broke", "  where:    here", "  expected: 1", "  got:      2",

@@ -13,7 +13,7 @@ from apertus_image.pins import lockfile
 from apertus_image.pins.shape import faults
 
 REAL = Path(__file__).parents[2] / "nix/pins"
-KINDS = ["wheels", "userland", "toolchain", "toolchain-go", "bootstrap", "go"]
+KINDS = ["wheels", "tools", "userland", "toolchain", "toolchain-go", "bundle", "bootstrap", "go"]
 
 
 # What says something to people alone.

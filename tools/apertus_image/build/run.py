@@ -8,11 +8,36 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from apertus_image.build.maker import Maker
+from apertus_image.build.maker import Maker, choose
 from apertus_image.errors import UserError
+from apertus_image.store import namespaces
 from apertus_image.store.store import Store
 
-__all__ = ["build", "root"]
+__all__ = ["build", "programs", "root", "work"]
+
+BOOTSTRAP = "APERTUS_BOOTSTRAP"
+WORK = "APERTUS_WORK"
+
+
+def work(project: Path) -> Path:
+    """Where results and roots are linked: the clone, or where a self-contained folder says."""
+    return Path(os.environ.get(WORK) or project)
+
+
+def programs(project: Path, store: Store, maker: Maker | str) -> Path:
+    """The folder of the pinned programs that commands run themselves.
+
+    A self-contained folder's own, whose loader is found without /nix; else the toolchain's.
+    Both are the same packages.
+
+    Args:
+        maker: the maker, or what `choose` is told.
+    """
+    if folder := os.environ.get(BOOTSTRAP):
+        return Path(folder) / "programs"
+    if isinstance(maker, str):
+        maker = choose(project, store, maker)
+    return store.physical(str(root(project, "toolchain", store, maker))) / "bin"
 
 
 def build(
@@ -33,10 +58,14 @@ def build(
         extra: further arguments for `nix build`.
 
     Raises:
-        UserError: Nix failed; its own words went to stderr already.
+        UserError: Nix failed, its own words went to stderr already; or it cannot build here.
     """
+    if store.root:
+        namespaces.insist()
+    # Without .git Nix would look for one in the folders above.
+    flake = str(project) if (project / ".git").exists() else f"path:{project}"
     command = [
-        "nix", *store.nix_args(), "build", f"{project}#{attribute}", *maker.arguments,
+        "nix", *store.nix_args(), "build", f"{flake}#{attribute}", *maker.arguments,
         # Enough of a failed builder's words to hold a whole error of this project's.
         "--option", "log-lines", "60", *extra,
         *(["--out-link", str(link)] if link else ["--no-link"]),
@@ -57,6 +86,6 @@ def build(
 
 def root(project: Path, attribute: str, store: Store, maker: Maker) -> Path:
     """Build an output and keep it from the garbage collector under .roots (trap 9)."""
-    link = project / ".roots" / attribute
-    link.parent.mkdir(exist_ok=True)
+    link = work(project) / ".roots" / attribute
+    link.parent.mkdir(parents=True, exist_ok=True)
     return build(project, attribute, store, maker, link=link)

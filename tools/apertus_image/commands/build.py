@@ -11,7 +11,7 @@ import click
 
 from apertus_image.application.prepared import USUAL_PLACE
 from apertus_image.build.maker import choose
-from apertus_image.build.run import build
+from apertus_image.build.run import build, work
 from apertus_image.commands.prefetch import bring
 from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
 from apertus_image.errors import UserError
@@ -61,7 +61,7 @@ def main(
     if source:
         maker = replace(maker, arguments=(*maker.arguments, *source.override()))
     bring([name], store, maker)
-    path = build(PROJECT, name, store, maker, link=out_link or PROJECT / "result")
+    path = build(PROJECT, name, store, maker, link=out_link or work(PROJECT) / "result")
     if as_json:
         said = {"image": str(path), "maker": maker.name, "why": maker.why}
         if source:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from apertus_image.build.maker import choose
-from apertus_image.build.run import root
+from apertus_image.build.run import programs, work
 from apertus_image.commands.images import found
 from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
 from apertus_image.commands.registries import connect, registry_options
@@ -45,7 +44,7 @@ def pulled_layout(reference: Reference, folder: Path, plain_http: bool | None, c
 
 
 @click.command()
-@click.argument("image", default=str(PROJECT / "result"), metavar="[IMAGE]")
+@click.argument("image", default=str(work(PROJECT) / "result"), metavar="[IMAGE]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path(),
               show_default="the current folder", help="A folder, or the file's name.")
 @click.option("--compressor", type=click.Choice(list(COMPRESSORS)), default="zstd",
@@ -93,7 +92,7 @@ def main(
         source: Source = LayoutImage(layout, reference.digest)
     else:
         source, pulled = found(image, store, architecture), None
-    tools = root(PROJECT, "toolchain", store, choose(PROJECT, store, wanted))
+    tools = programs(PROJECT, store, wanted)
 
     def progress(label: str, total: int):
         return Progress(label, total).add
@@ -105,7 +104,7 @@ def main(
         tell(words)
     if words := stripe(folder).warning:
         tell(words)
-    exporter = Exporter(store.physical(str(tools)) / "bin", settings, check, force, progress, tell)
+    exporter = Exporter(tools, settings, check, force, progress, tell)
     done = exporter.export(source, output)
     if pulled:
         shutil.rmtree(pulled)

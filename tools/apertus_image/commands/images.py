@@ -32,8 +32,10 @@ def located(image: str, store: Store) -> Image | tuple[Layout, str]:
         if Path(folder).is_dir():
             return Layout(Path(folder)), wanted
     file = Path(image)
+    if not file.exists() and file.is_symlink():  # a result, of a store below a directory
+        file = file.readlink()
     if not file.exists() and file.is_relative_to("/nix/store"):
-        file = store.physical(image)
+        file = store.physical(str(file))
     if not file.exists():
         raise UserError("no such image", where=image,
                         expected="an image JSON, or the folder of an OCI image layout",

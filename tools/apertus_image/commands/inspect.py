@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from apertus_image.build.maker import choose
-from apertus_image.build.run import root
+from apertus_image.build.run import programs, work
 from apertus_image.commands.images import found
 from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
 from apertus_image.oci.image import Image
@@ -23,7 +22,7 @@ __all__ = ["main"]
 
 
 @click.command()
-@click.argument("file", default=str(PROJECT / "result"), metavar="[FILE]")
+@click.argument("file", default=str(work(PROJECT) / "result"), metavar="[FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @maker_option
 @store_option
@@ -40,8 +39,8 @@ def main(file: str, as_json: bool, wanted: str, store: Store) -> None:
       tools/inspect apertus-image-0.25.1-0123456789ab.sqsh
     """
     if file.endswith(".sqsh"):
-        tools = root(PROJECT, "toolchain", store, choose(PROJECT, store, wanted))
-        described = describe_export(Path(file), store.physical(str(tools)) / "bin")
+        tools = programs(PROJECT, store, wanted)
+        described = describe_export(Path(file), tools)
     else:
         source = found(file, store)
         image = Image.load(Path(file)) if isinstance(source, StoredImage) else None

@@ -16,7 +16,7 @@ from apertus_image.fetch import plan, sources
 from apertus_image.patch.lock import folders, relock
 from apertus_image.pins import lockfile
 from apertus_image.pins.shape import faults
-from apertus_image.resolve import debian, go, wheels
+from apertus_image.resolve import debian, go, tools, wheels
 from apertus_image.resolve.apt import Suite
 from apertus_image.resolve.compare import differences
 from apertus_image.store.store import Store
@@ -26,7 +26,7 @@ from apertus_image.ui.progress import Progress
 __all__ = ["main"]
 
 DEBIAN = tuple(debian.WORLDS)
-KINDS = ("all", "wheels", "debian", *DEBIAN, "go", "patches")
+KINDS = ("all", "wheels", "tools", "debian", *DEBIAN, "go", "patches")
 DIFFERS = 10
 
 
@@ -43,6 +43,7 @@ def main(kind: str, check: bool, only_gone: bool, store: Store) -> None:
     """Resolve requirements of a KIND and write its lock; show what moved.
 
     wheels: nix/pins/requirements.in, by uv. debian: nix/pins/*.packages, by apt.
+    tools: which files of requirements.lock tools/bootstrap takes, for either machine.
     go: the hash of nix2container's modules, from its own source, as flake.lock pins it.
     patches: the hashes in nix/patches, from the pinned wheels.
 
@@ -70,7 +71,8 @@ def main(kind: str, check: bool, only_gone: bool, store: Store) -> None:
 
 
 def _kinds(kind: str) -> tuple[str, ...]:
-    return {"all": ("wheels", *DEBIAN, "go", "patches"), "debian": DEBIAN}.get(kind, (kind,))
+    several = {"all": ("wheels", "tools", *DEBIAN, "go", "patches"), "debian": DEBIAN}
+    return several.get(kind, (kind,))
 
 
 def _lock(kind: str, suite: Suite, store: Store, *, check: bool, only_gone: bool) -> int:
@@ -103,11 +105,13 @@ def _old(file: Path) -> dict[str, Any] | None:
 
 
 def _resolved(kind: str, suite: Suite, store: Store) -> dict[str, Any]:
-    if kind == "wheels":
-        def progress(label: str, total: int) -> Callable[[int], None]:
-            return Progress(label, total, form=lambda amount: f"{amount:.0f}").add
+    def progress(label: str, total: int) -> Callable[[int], None]:
+        return Progress(label, total, form=lambda amount: f"{amount:.0f}").add
 
+    if kind == "wheels":
         return wheels.resolve(PINS, progress)
+    if kind == "tools":
+        return tools.resolve(PROJECT, PINS)
     if kind == "go":
         source = _go_source(store) or maker.source(PROJECT, store)
         return go.resolve(source, PROJECT / "nix/toolchain/lib.nix", store.nix_args())

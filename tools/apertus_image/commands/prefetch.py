@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from apertus_image.build.maker import Maker, choose, source
-from apertus_image.build.run import build, root
+from apertus_image.build.run import build, root, work
 from apertus_image.commands.project import (
     PINS,
     PROJECT,
@@ -64,7 +64,7 @@ def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8) -> Res
 
 def forget(names: Collection[str]) -> None:
     """Drop the roots of the named images, all of them if none is named."""
-    for link in sorted((PROJECT / ".roots").glob("inputs-*")):
+    for link in sorted((work(PROJECT) / ".roots").glob("inputs-*")):
         name = link.name.removeprefix("inputs-")
         if not names or name in names:
             link.unlink()

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from apertus_image.build.maker import choose
-from apertus_image.build.run import root
+from apertus_image.build.run import programs, work
 from apertus_image.commands.images import located
 from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
 from apertus_image.commands.registries import connect, registry_options, say
@@ -32,7 +31,7 @@ def words(_context: click.Context, _option: click.Parameter,
     """IMAGE, which may be missing, and the reference."""
     if not 1 <= len(given) <= 2:
         raise click.UsageError("say where to: tools/push-image docker://HOST/REPOSITORY:TAG")
-    return given[0] if len(given) == 2 else str(PROJECT / "result"), given[-1]
+    return given[0] if len(given) == 2 else str(work(PROJECT) / "result"), given[-1]
 
 
 def documents(_context: click.Context, _option: click.Parameter,
@@ -55,8 +54,7 @@ def to_push(image: str, store: Store) -> Source:
 
 def zstd(store: Store, maker: str) -> Path:
     """The pinned toolchain's zstd, built now if it has to be."""
-    tools = root(PROJECT, "toolchain", store, choose(PROJECT, store, maker))
-    return store.physical(str(tools)) / "bin/zstd"
+    return programs(PROJECT, store, maker) / "zstd"
 
 
 def compress(source: Source, encoder: Encoder) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -101,7 +102,9 @@ def main(
         raise UserError("one checkout can be added", got=", ".join(map(str, sources)))
     if image:
         profile = _with_image(profile, image)
-    store = Store(profile.store)
+    # The site's, else the one of this shell or self-contained folder.
+    own = os.environ.get("APERTUS_STORE")
+    store = Store(profile.store or (Path(own).resolve() if own else None))
     passed = gate(PROJECT, sources, allow_dirty=allow_dirty, store=store)
     folder = _folder(profile, passed)
     if passed.dirty and not only:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from apertus_image.build.run import work
 from apertus_image.commands.project import PROJECT, setup_option, store_option
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
@@ -63,7 +64,7 @@ def main(artefact: str, mode: str, image: Path | None, signers: Path | None, as_
 def _usual() -> Image | None:
     """What `result` is, if it is an image: it may be the artefact's own."""
     try:
-        return Image.load(PROJECT / "result")
+        return Image.load(work(PROJECT) / "result")
     except UserError:
         return None
 

@@ -86,7 +86,8 @@ def _modules(value: object) -> bool:
 
 
 SHA256 = r"[0-9a-f]{64}"
-SECTIONS = {"wheels": ("x86_64", "aarch64"), "debian": ("amd64", "arm64"), "go": ()}
+SECTIONS = {"wheels": ("x86_64", "aarch64"), "tools": ("x86_64", "aarch64"),
+            "debian": ("amd64", "arm64"), "go": ()}
 REQUIREMENTS: dict[str, Check] = {
     "requirements": ("file name -> SHA-256 of what the lock was made from", _checksums),
 }
@@ -94,6 +95,7 @@ HEADS: dict[str, dict[str, Check]] = {
     "wheels": REQUIREMENTS | {
         "exclude_newer": ("a date", _matches(r"\d{4}-\d\d-\d\d")),
     },
+    "tools": REQUIREMENTS,
     "debian": REQUIREMENTS | {
         "release": ("a point release", _matches(r"\d+\.\d+")),
         "date": ("a date as in a Release file", _matches(r"\w{3}, .+ UTC")),
@@ -111,12 +113,14 @@ PIN: dict[str, Check] = {
     "sha256": ("64 hexadecimal digits", _matches(SHA256)),
     "size": ("a number of bytes", _bytes),
 }
+WHEEL = PIN | {
+    "file": ("a wheel's file name", _matches(r"[^/\s]+\.whl")),
+    "tags": ("a list of wheel tags", _texts),
+    "requires": ("a list of requirements", _texts),
+}
 PINS: dict[str, dict[str, Check]] = {
-    "wheels": PIN | {
-        "file": ("a wheel's file name", _matches(r"[^/\s]+\.whl")),
-        "tags": ("a list of wheel tags", _texts),
-        "requires": ("a list of requirements", _texts),
-    },
+    "wheels": WHEEL,
+    "tools": WHEEL,
     "debian": PIN | {
         "architecture": ("a Debian architecture", _matches(r"all|amd64|arm64")),
         "path": ("a path below a mirror", _matches(r"pool/(?!.*\.\./)\S+\.deb")),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from apertus_image.build.maker import Maker
-from apertus_image.build.run import build, root
+from apertus_image.build.run import build, programs
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
 from apertus_image.place.lustre import stripe
@@ -67,8 +67,7 @@ class Context:
 
     def programs(self) -> Path:
         """The folder of the pinned squashfs tools."""
-        tools = root(self.project, "toolchain", self.store, self.maker)
-        return self.store.physical(str(tools)) / "bin"
+        return programs(self.project, self.store, self.maker)
 
     def image(self, results: Results) -> Image:
         """The image that was built.

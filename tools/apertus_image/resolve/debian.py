@@ -13,7 +13,8 @@ from apertus_image.resolve.bootstrap import with_trees
 
 __all__ = ["WORLDS", "repin_gone", "resolve"]
 
-WORLDS = {"userland": True, "toolchain": True, "toolchain-go": True, "bootstrap": False}
+WORLDS = {"userland": True, "toolchain": True, "toolchain-go": True, "bundle": True,
+          "bootstrap": False}
 """Lock -> whether the dependencies of what is asked for are wanted too."""
 
 

@@ -31,7 +31,7 @@ from apertus_image.pins import lockfile, requirements
 from apertus_image.resolve.cuda import toolkit_version
 from apertus_image.resolve.platform import PYTHON, best_wheel, glibc_problem, glibc_problems
 
-__all__ = ["EXCLUDE_NEWER", "MACHINES", "resolve"]
+__all__ = ["EXCLUDE_NEWER", "MACHINES", "entry_of", "resolve", "servers"]
 
 MACHINES = ("x86_64", "aarch64")
 EXCLUDE_NEWER = "2026-07-15"
@@ -55,11 +55,7 @@ def resolve(
         UserError: uv cannot resolve, no wheel fits, or CUDA is mixed.
     """
     file = pins / "requirements.in"
-    # A folder of wheels has no dates and no hashes to lock by, so only servers are asked.
-    indexes = [url for url in wheel_indexes() if url.startswith(("http://", "https://"))]
-    if not indexes:
-        raise UserError("no index to resolve wheels from", expected="pip's index-url, or pip",
-                        next_step="set APERTUS_PYPI_INDEX to a simple index")
+    indexes = servers()
     sections: dict[str, list[dict[str, Any]]] = {}
     with new_session(ca_bundle() or True, WORKERS) as session:
         for machine in MACHINES:
@@ -67,7 +63,7 @@ def resolve(
             told = progress(f"looking up wheels for {machine}", len(versions))
 
             def entry(item: tuple[str, str], machine=machine, told=told) -> dict[str, Any]:
-                found = _entry(session, indexes, machine, *item)
+                found = entry_of(session, indexes, machine, *item)
                 told(1)
                 return found
 
@@ -128,9 +124,27 @@ def _versions(file: Path, machine: str, indexes: list[str]) -> dict[str, str]:
     return {canonicalize_name(name): version.strip() for name, version in pairs}
 
 
-def _entry(
+def servers() -> list[str]:
+    """The indexes to lock from: a folder of wheels has no dates and no hashes to lock by.
+
+    Raises:
+        UserError: there are none.
+    """
+    indexes = [url for url in wheel_indexes() if url.startswith(("http://", "https://"))]
+    if not indexes:
+        raise UserError("no index to resolve wheels from", expected="pip's index-url, or pip",
+                        next_step="set APERTUS_PYPI_INDEX to a simple index")
+    return indexes
+
+
+def entry_of(
     session: requests.Session, indexes: list[str], machine: str, name: str, version: str
 ) -> dict[str, Any]:
+    """A lock's entry for the wheel of a version that a machine takes.
+
+    Raises:
+        UserError: none fits, or the index does not tell enough of it.
+    """
     wanted = canonicalize_version(version)
     files = {
         file.name: file

@@ -1,0 +1,1 @@
+"""The self-contained folder: everything the tools need, for a user without root or Python."""
