@@ -194,6 +194,11 @@ def test_a_release_from_a_clone_has_the_bits_of_the_ordinary_way(machine):  # ac
     assert published.read_bytes() == wanted.path.read_bytes()
     verified = bare.run(machine, "/home/folder/bin/verify", theirs["publish"]["file"], "--full")
     assert verified.returncode == 0, verified.stdout + verified.stderr
+    written = bare.run(machine, "/home/folder/bin/edf", "write", theirs["publish"]["file"],
+                       "--workload", "one-node", "-o", "/tmp/x.toml")
+    assert written.returncode == 0, written.stderr
+    linted = bare.run(machine, "/home/folder/bin/edf", "lint", "/tmp/x.toml", "--strict")
+    assert (linted.returncode, linted.stdout) == (0, "")
 
 
 def test_without_user_namespaces_a_build_is_one_error(machine):

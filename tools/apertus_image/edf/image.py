@@ -13,6 +13,7 @@ from apertus_image.edf.document import Edf
 from apertus_image.edf.finding import DOCS, ENROOT, NOTES, PYXIS, Finding, Severity
 from apertus_image.edf.variables import expand
 from apertus_image.place.purge import ADVICE, purged
+from apertus_image.record.beside import Beside
 
 __all__ = ["check", "is_path", "path_of"]
 
@@ -101,7 +102,7 @@ def _identity(file: Path) -> Iterator[Fault]:
     records = _records(file)
     source = ", ".join(records)
     size = file.stat().st_size
-    sizes = {each["size"] for each in records.values() if isinstance(each.get("size"), int)}
+    sizes = {size for each in records.values() for size in _sizes(each)}
     known = {each[:12] for each in _digests(list(records.values()))}
     wrong = [each for each in named if each not in known]
     if not records:
@@ -123,15 +124,23 @@ def _identity(file: Path) -> Iterator[Fault]:
 
 def _records(file: Path) -> dict[str, dict[str, Any]]:
     """File name -> record, of an export and of a release, beside an image."""
+    beside = Beside.of(file)
     found = {}
-    for name in (f"{file.name}.json", f"{file.stem}.record.json", f"{file.name}.record.json"):
+    for path in (beside.export, beside.record) if beside else ():
         try:
-            record = json.loads((file.parent / name).read_bytes())
+            record = json.loads(path.read_bytes())
         except (OSError, ValueError):
             continue
         if isinstance(record, dict):
-            found[name] = record
+            found[path.name] = record
     return found
+
+
+def _sizes(record: dict[str, Any]) -> Iterator[int]:
+    """The file's size, of an export's record and of a release's."""
+    for told in (record, record.get("squashfs")):
+        if isinstance(told, dict) and isinstance(told.get("size"), int):
+            yield told["size"]
 
 
 def _digests(value: Any) -> Iterator[str]:
