@@ -19,33 +19,33 @@ __all__ = ["lint"]
 ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
-def lint(path: Path, variables: Mapping[str, str] = os.environ,
+def lint(path: Path, known: Mapping[str, str] = os.environ,
          unsquashfs: Path | None = None) -> list[Finding]:
     """All findings of an EDF and of those it is based on, the worst first.
 
     Args:
         path: the EDF.
-        variables: those that srun would be called with.
+        known: the variables that srun would be called with.
         unsquashfs: the program to look into the image with, None for not looking.
 
     Raises:
         UserError: the file cannot be read, or is no TOML.
     """
-    edf = load(path, variables)
-    found = list(_findings(edf, variables))
-    found += [replace(each, file=str(path)) for each in _libcudart(edf, variables, unsquashfs)]
+    edf = load(path, known)
+    found = list(_findings(edf, known))
+    found += [replace(each, file=str(path)) for each in _libcudart(edf, known, unsquashfs)]
     return sorted(found, key=lambda each: (ORDER[each.severity], each.line or 0, each.key))
 
 
-def _findings(edf: Edf, variables: Mapping[str, str]) -> Iterator[Finding]:
+def _findings(edf: Edf, known: Mapping[str, str]) -> Iterator[Finding]:
     yield from edf.findings
     for each in (*fields.check(edf), *hooks.check(edf), *env.check(edf),
-                 *mounts.check(edf, variables), *image.check(edf, variables),
-                 *_variables(edf, variables)):
+                 *mounts.check(edf, known), *image.check(edf, known),
+                 *_variables(edf, known)):
         yield replace(each, file=str(edf.path))
     for base in edf.bases:
         # What a base lacks, this EDF may bring: only what it says is judged.
-        yield from (each for each in _findings(base, variables) if each.line is not None)
+        yield from (each for each in _findings(base, known) if each.line is not None)
 
 
 def _variables(edf: Edf, known: Mapping[str, str]) -> Iterator[Finding]:
