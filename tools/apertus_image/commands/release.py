@@ -18,13 +18,14 @@ from apertus_image.commands.project import PROJECT, maker_option, setup_option
 from apertus_image.errors import UserError
 from apertus_image.place.purge import warning
 from apertus_image.release import slurm
+from apertus_image.release.context import Context
 from apertus_image.release.gate import GateResult, gate
 from apertus_image.release.machine import go_on
 from apertus_image.release.profile import STEPS, Profile
 from apertus_image.release.publish import point
 from apertus_image.release.source import tree_of
 from apertus_image.release.state import Folder
-from apertus_image.release.steps import Context, steps
+from apertus_image.release.steps import steps
 from apertus_image.store.store import Store
 from apertus_image.ui.errors import command_errors
 from apertus_image.ui.progress import Progress
