@@ -24,6 +24,7 @@ from apertus_image.squashfs.source import StoredImage
 
 __all__ = ["steps"]
 
+
 class _Prefetch:
     name = "prefetch"
 
