@@ -38,7 +38,7 @@ def test_there_are_builders():
 
 ORDER = ["errors", "tree", "place", "pins", "store", "bytecode", "elf", "debian", "fetch",
          "resolve", "wheel", "patch", "image", "application", "oci", "registry", "squashfs", "lint",
-         "bundle", "build", "record", "edf", "release", "commands"]
+         "bundle", "build", "record", "edf", "release", "audit", "commands"]
 
 
 FILES = sorted(TOOLS.rglob("*.py"))

@@ -20,7 +20,7 @@ from apertus_image.errors import UserError
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
 
-__all__ = ["Maker", "choose", "locked_source", "source"]
+__all__ = ["INPUT", "Maker", "choose", "locked_source", "source"]
 
 INPUT = "nix2container"
 ANSWER_SECONDS = 3.0

@@ -34,10 +34,16 @@ __all__ = ["bring", "forget", "main"]
 ALL = "all"
 
 
-def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8) -> Result:
-    """Prefetch what the named images are made of and by, with progress on a terminal."""
+def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8,
+          project: Path = PROJECT) -> Result:
+    """Prefetch what the named images are made of and by, with progress on a terminal.
+
+    Args:
+        project: a clone, whose pins are taken and which keeps the roots.
+    """
+    pins = project / "nix/pins"
     own = maker.name == "nix2container"
-    wanted, boot = inputs(PINS, names, this_machine(), go=own)
+    wanted, boot = inputs(pins, names, this_machine(), go=own)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     started = time.monotonic()
 
@@ -53,12 +59,12 @@ def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8) -> Res
     if result.fetched:
         click.echo(f"fetched {result.fetched} inputs, {size(result.bytes)}, in "
                    f"{time.monotonic() - started:.0f} s; {result.present} were there", err=True)
-    if own and not store.valid([expected_path(PINS)]):
+    if own and not store.valid([expected_path(pins)]):
         click.echo("vendoring nix2container's Go modules", err=True)
-        go = build(PROJECT, "go", store, maker, link=None)
-        vendor(PINS, source(PROJECT, store), store.physical(str(go)) / "bin/go", store)
+        go = build(project, "go", store, maker, link=None)
+        vendor(pins, source(project, store), store.physical(str(go)) / "bin/go", store)
     for name in names:
-        root(PROJECT, f"inputs-{name}", store, maker)
+        root(project, f"inputs-{name}", store, maker)
     return result
 
 
