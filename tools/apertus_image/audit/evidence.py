@@ -8,6 +8,7 @@ from pathlib import Path
 
 from apertus_image.audit.reproduce import Report
 from apertus_image.errors import UserError
+from apertus_image.place.whole import write_whole
 
 __all__ = ["markdown", "write"]
 
@@ -19,10 +20,8 @@ def write(report: Report, folder: Path) -> Path:
         UserError: the folder cannot be written.
     """
     file = folder / f"reproduce-{report.image}.md"
-    part = file.with_name(f".{file.name}.part")
     try:
-        part.write_text(markdown(report, datetime.now(UTC)), encoding="utf-8")
-        part.replace(file)
+        write_whole(file, markdown(report, datetime.now(UTC)).encode())
     except OSError as error:
         raise UserError("the evidence cannot be written", where=folder, got=error.strerror,
                         expected="a folder that can be written to") from error
