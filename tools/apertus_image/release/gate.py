@@ -19,7 +19,7 @@ from apertus_image.record.source import SourceState, state
 from apertus_image.resolve.debian import WORLDS
 from apertus_image.store.store import Store
 
-__all__ = ["GateResult", "checkout", "gate"]
+__all__ = ["GateResult", "checkout", "gate", "lock_faults"]
 
 LOCKS = ("wheels", *WORLDS, "go")
 
@@ -59,7 +59,7 @@ def gate(
         UserError: listing every finding; or a folder is no checkout.
     """
     result = GateResult(state(project), [state(each) for each in sources])
-    found = list(_locks(project, store or Store()))
+    found = list(lock_faults(project, store or Store()))
     if not allow_dirty:
         found += [each for one in (result.project, *result.sources) for each in one.findings]
     raise_all(found, "this cannot be released: {n} findings")
@@ -78,7 +78,7 @@ def checkout(folder: Path, *, allow_dirty: bool = False) -> SourceState:
     return found
 
 
-def _locks(project: Path, store: Store) -> Iterator[UserError]:
+def lock_faults(project: Path, store: Store) -> Iterator[UserError]:
     """Locks that are malformed, older than their requirements, or not the flake's (case 31)."""
     try:
         yield from flake.faults(_declared(project, store), project / "flake.lock")

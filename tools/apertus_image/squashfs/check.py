@@ -7,6 +7,7 @@ files, every block decompressed, one after the other.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from apertus_image.squashfs import pseudo
 from apertus_image.squashfs.node import Node
 from apertus_image.squashfs.proof import Proof, StoredLayer
 
-__all__ = ["check", "check_entries", "listing"]
+__all__ = ["check", "check_entries", "hashes", "listing"]
 
 CHUNK = 1 << 20
 FIRST = 100
@@ -33,6 +34,28 @@ def listing(file: Path, programs: Path) -> list[pseudo.Listed]:
     """
     with _unpacked(file, programs, whole=False) as stream:
         return pseudo.read(stream)
+
+
+def hashes(file: Path, programs: Path,
+           progress: Callable[[int], None] = lambda _bytes: None) -> dict[str, str]:
+    """Path -> SHA-256 (hex) of every file of a SquashFS, all of it decompressed.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    found = {}
+    with _unpacked(file, programs, whole=True) as stream:
+        listed = pseudo.read(stream)
+        files = _files(listed, {each.node.path: each.node for each in listed})
+        for batch in ahead(_batches(stream, files)):
+            for part in batch:
+                if part.first:
+                    digest = hashlib.sha256()
+                digest.update(part.data)
+                progress(len(part.data))
+                if part.last:
+                    found[part.node.path] = digest.hexdigest()
+    return found
 
 
 def check_entries(file: Path, nodes: Mapping[str, Node], programs: Path) -> None:

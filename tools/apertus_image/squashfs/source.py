@@ -75,6 +75,10 @@ def _node(entry: Entry) -> Node:
 class LayoutImage:
     """An image of an OCI image layout.
 
+    Attributes:
+        sizes: bytes of the layers' blobs, lowest first.
+        history: entries of the config's history that made a layer.
+
     Args:
         wanted: a digest, or a name; empty where there is one image only.
         architecture: OCI's name, to choose from an index of several.
@@ -98,6 +102,9 @@ class LayoutImage:
         self.layers = field(field(document, "rootfs", dict, blob), "diff_ids", list, blob)
         self._descriptors = [Descriptor.parse(each, where)
                              for each in field(manifest, "layers", list, where)]
+        self.sizes = [each.size for each in self._descriptors]
+        self.history = [each for each in field(document, "history", list, blob)
+                        if isinstance(each, dict) and not each.get("empty_layer")]
         if len(self.layers) != len(self._descriptors):
             raise UserError("an image's manifest and config count its layers differently",
                             where=where, expected=f"{len(self.layers)}, by the config",

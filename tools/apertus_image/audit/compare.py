@@ -1,0 +1,174 @@
+"""OLD against NEW: what both have is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from apertus_image.audit import artefacts, locks, pins
+from apertus_image.audit.check import stopping
+from apertus_image.audit.derivations import Derivation, Plan, evaluate
+from apertus_image.audit.predict import (
+    built,
+    config_changes,
+    layer_name,
+    predict,
+    with_images,
+)
+from apertus_image.audit.report import MAY, OVERLAY, WILL, Change, LayerChange, Report
+from apertus_image.audit.subject import FORMS, Subject, named
+from apertus_image.errors import UserError
+from apertus_image.oci.image import Image
+from apertus_image.record.stamp import Stamps, cache_folder
+from apertus_image.store.store import Store
+
+__all__ = ["Auditor"]
+
+
+@dataclass(frozen=True)
+class Auditor:
+    """How two subjects are compared.
+
+    Attributes:
+        image: the output of the flake whose layers are foretold.
+        programs: gives the folder of the pinned unsquashfs, when it is needed.
+        build: gives the image of a revision's folder, built; None to foretell alone.
+        images: image JSONs that may be a revision's own, for digests and sizes.
+        progress: given a label and a total, gives what each step is told to.
+    """
+
+    image: str
+    store: Store
+    programs: Callable[[], Path]
+    build: Callable[[Path], Image] | None = None
+    images: tuple[Path, ...] = ()
+    progress: artefacts.Progress = lambda _label, _total: lambda _bytes: None
+    _known: dict[str, Derivation] = field(default_factory=dict)
+
+    def compare(self, old: Subject, new: Subject) -> Report:
+        """All that both have.
+
+        Raises:
+            UserError: they have nothing in common, or one cannot be read.
+        """
+        report = Report(old.named, new.named)
+        looked = False
+        if old.lock and new.lock:
+            looked = True
+            self._locks(report, old, new)
+        if old.project and new.project:
+            self._projects(report, old, new)
+        if old.record and new.record:
+            report.add(_pinned(old.record.data["pins"], new.record.data["pins"]))
+        if old.layers is not None and new.layers is not None:
+            looked = True
+            self._images(report, old, new)
+        if old.sqsh and new.sqsh:
+            looked = True
+            self._squashfs(report, old.sqsh, new.sqsh)
+        if not looked:
+            raise UserError("these two have nothing that can be compared",
+                            where=f"{old.label} ({old.kind}) and {new.label} ({new.kind})",
+                            expected=f"two of a kind: {FORMS}")
+        return report
+
+    def _locks(self, report: Report, old: Subject, new: Subject) -> None:
+        before, after = locks.read(old.lock), locks.read(new.lock)
+        found = list(locks.compare(before, after))
+        report.add(found)
+        inputs = [each for each in found if each.group == "input"]
+        # What is not known to be anything else is taken for a dependency.
+        report.least = max((locks.ROLES.get(each.name.partition("/")[0], (20, ""))[0]
+                            for each in inputs), default=0)
+
+    def _projects(self, report: Report, old: Subject, new: Subject) -> None:
+        report.add(pins.compare(old.project, new.project))
+        report.image = self.image
+        report.add(stopping(new.project, self.store))
+        if any(each.group == "lock" and each.stop for each in report.changes):
+            report.notes.append("no layer is foretold: what would be built is not what is asked "
+                                "for")
+            return
+        plans = [evaluate(one.project, self.image, self.store, one.label, self._known)
+                 for one in (old, new)]
+        report.basis = "predicted"
+        report.layers = with_images(predict(*plans, self.store), *(
+            built(plan, self.store, *self.images) for plan in plans))
+        if any(each.group == "input" and each.name.partition("/")[0] == "source"
+               for each in report.changes):
+            report.layers.append(LayerChange("source", OVERLAY, WILL, "its input changed"))
+        report.add(config_changes(plans[0].config, plans[1].config))
+        if self.build is not None:
+            self._prove(report, plans)
+
+    def _prove(self, report: Report, plans: list[Plan]) -> None:
+        """Build both, and compare what was foretold with what came out."""
+        images = [self.build(plan.project) for plan in plans]
+        found = artefacts.compare_layers(*([named(*each) for each in _layers(image)]
+                                           for image in images))
+        foretold = {each.name: each for each in report.layers}
+        report.basis = "built"
+        report.image_ids = tuple(image.image_id for image in images)
+        wrong = [each.name for each in found
+                 if not _agrees(foretold.get(each.name), each)]
+        report.proven = not wrong
+        if wrong:
+            report.notes.append(f"foretold otherwise than built: {', '.join(wrong)}")
+        report.layers = [LayerChange(
+            each.name, foretold[each.name].part if each.name in foretold else each.part,
+            each.state, foretold[each.name].why if each.name in foretold else "", each.old,
+            each.new) for each in found]
+
+    def _images(self, report: Report, old: Subject, new: Subject) -> None:
+        report.basis = report.basis or "recorded"
+        report.image_ids = old.image_id, new.image_id
+        if old.config is not None and new.config is not None:
+            shared = old.config.keys() & new.config.keys() if "layout" in (old.kind, new.kind) \
+                else {*old.config, *new.config}
+            report.add(config_changes(*({key: one.config[key] for key in shared
+                                         if key in one.config} for one in (old, new))))
+        report.layers = artefacts.compare_layers(old.layers, new.layers)
+        if old.source and new.source:
+            report.difference = artefacts.first_difference(old.source, new.source, report.layers,
+                                                           self.progress)
+
+    def _squashfs(self, report: Report, old: Path, new: Path) -> None:
+        stamps = Stamps(cache_folder())
+        known = stamps.known(old), stamps.known(new)
+        if known[0] and known[0] == known[1]:
+            report.notes.append("the same file, by an earlier full check of both")
+            return
+        if artefacts.same_bytes(old, new, self.progress):
+            report.notes.append("the same file, byte for byte")
+            return
+        report.difference = artefacts.squashfs_difference(old, new, self.programs(),
+                                                          self.progress)
+        if report.difference is None:
+            report.notes.append("other bytes with the same tree and the same content: another "
+                                "block size, compressor or mksquashfs")
+        report.least = 20
+
+
+def _layers(image: Image) -> Iterator[tuple[str, str, int]]:
+    for each in image.layers:
+        yield layer_name(each.history), each.digest, each.size
+
+
+def _agrees(foretold: LayerChange | None, found: LayerChange) -> bool:
+    """Whether a promise was kept; `may change` promises nothing."""
+    if foretold is None:
+        return False
+    return foretold.state in (MAY, found.state)
+
+
+def _pinned(old: Mapping, new: Mapping) -> Iterator[Change]:
+    """Files of pins by their digests, which is all that a record has of them."""
+    before = {"flake.lock": old["flake_lock"], **old["files"]}
+    after = {"flake.lock": new["flake_lock"], **new["files"]}
+    for path in sorted({*before, *after}):
+        if before.get(path) != after.get(path):
+            kind = "added" if path not in before else "removed" if path not in after else "changed"
+            yield Change("record", kind, path, before.get(path, "")[:19], after.get(path, "")[:19])
+
+

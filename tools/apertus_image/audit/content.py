@@ -1,0 +1,147 @@
+"""The first entry that differs in two trees, and how."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from apertus_image.audit.report import Difference
+from apertus_image.squashfs.content import contents
+from apertus_image.squashfs.node import Node, order
+from apertus_image.squashfs.tree import LayerTree
+
+__all__ = ["Entries", "difference", "entries_of"]
+
+LARGEST_TEXT = 1 << 20
+LINES = 40
+SECONDS = 120
+
+
+@dataclass
+class Entries:
+    """A tree whose files can be read.
+
+    Attributes:
+        nodes: path -> node.
+        hashed: gives a file's SHA-256 (hex).
+        read: gives a file's bytes.
+        owners: path -> (uid, gid), where the tree has them.
+        size: bytes of all files.
+    """
+
+    nodes: Mapping[str, Node]
+    hashed: Callable[[Node], str]
+    read: Callable[[Node], bytes]
+    owners: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(node.size for node in self.nodes.values())
+
+
+def entries_of(layer: LayerTree, progress: Callable[[int], None] = lambda _bytes: None) -> Entries:
+    """A layer's; what hides lower layers' files is an entry too."""
+    nodes = dict(layer.nodes)
+    nodes |= {f"{path} (whiteout)": Node(f"{path} (whiteout)", "whiteout", 0)
+              for path in layer.whiteouts}
+    nodes |= {f"{path} (opaque)": Node(f"{path} (opaque)", "opaque", 0) for path in layer.opaque}
+
+    def hashed(node: Node) -> str:
+        if node.sha256:
+            return node.sha256
+        digest = hashlib.sha256()
+        for piece in node.pieces:
+            for data in contents(piece):
+                digest.update(data)
+                progress(len(data))
+        return digest.hexdigest()
+
+    def read(node: Node) -> bytes:
+        return b"".join(data for piece in node.pieces for data in contents(piece))
+
+    return Entries(nodes, hashed, read)
+
+
+def difference(old: Entries, new: Entries, layer: str = "") -> Difference | None:
+    """The first entry that differs, depth first with a folder's names by their bytes.
+
+    Args:
+        layer: what the two are called.
+    """
+    first, count = None, 0
+    for path in sorted({*old.nodes, *new.nodes}, key=order):
+        found = _fields(path, old, new)
+        if found is not None:
+            count += 1
+            first = first or (path, found)
+    if first is None:
+        return None
+    path, (what, was, now) = first
+    text = _text(old, new, path) if what in ("content", "size") else ""
+    return Difference(layer, path, what, was, now, count, text)
+
+
+def _fields(path: str, old: Entries, new: Entries) -> tuple[str, str, str] | None:
+    before, after = old.nodes.get(path), new.nodes.get(path)
+    if before is None or after is None:
+        return "presence", before.type if before else "absent", after.type if after else "absent"
+    for what, form in (("type", str), ("mode", "{:04o}".format), ("target", str)):
+        one, other = getattr(before, what), getattr(after, what)
+        if one != other:
+            return what, form(one), form(other)
+    if old.owners.get(path) != new.owners.get(path):
+        return "owner", *("{}:{}".format(*each.owners.get(path, ("", "")))
+                          for each in (old, new))
+    if before.size != after.size:
+        return "size", str(before.size), str(after.size)
+    if before.type == "file" and (one := old.hashed(before)) != (other := new.hashed(after)):
+        return "content", f"sha256:{one}", f"sha256:{other}"
+    return None
+
+
+def _text(old: Entries, new: Entries, path: str) -> str:
+    """What differs in two files; nothing where one is too large to look at."""
+    nodes = old.nodes[path], new.nodes[path]
+    if any(node.size > LARGEST_TEXT for node in nodes):
+        return ""
+    before, after = old.read(nodes[0]), new.read(nodes[1])
+    try:
+        texts = [data.decode().splitlines() for data in (before, after) if b"\0" not in data]
+    except UnicodeDecodeError:
+        texts = []
+    if len(texts) < 2:
+        return _diffoscope(path, before, after)
+    lines = difflib.unified_diff(*texts, f"old{path}", f"new{path}", lineterm="", n=1)
+    return _cut(lines)
+
+
+def _diffoscope(path: str, before: bytes, after: bytes) -> str:
+    """What diffoscope says of two files that are no text, where it is installed."""
+    program = shutil.which("diffoscope")
+    if program is None:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="apertus-audit.") as scratch:
+        files = []
+        for side, data in (("old", before), ("new", after)):
+            file = Path(scratch, side, Path(path).name)
+            file.parent.mkdir()
+            file.write_bytes(data)
+            files.append(str(file))
+        try:
+            said = subprocess.run([program, "--text", "-", *files], capture_output=True,
+                                  text=True, timeout=SECONDS, cwd=scratch)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""  # it is a help to the reader; the finding stands without it
+    return _cut(said.stdout.splitlines())
+
+
+def _cut(lines: Iterable[str]) -> str:
+    found = list(lines)
+    more = [f"… {len(found) - LINES} more lines"] if len(found) > LINES else []
+    return "\n".join([line[:200] for line in found[:LINES]] + more)
