@@ -1,0 +1,134 @@
+"""Ten scripted changes to this project: what is foretold of its layers is what is built."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from apertus_image.audit.compare import Auditor
+from apertus_image.audit.report import ADDED, MAY, REMOVED, SAME, WILL
+from apertus_image.audit.subject import of
+from apertus_image.build.maker import choose
+from apertus_image.build.run import build
+from apertus_image.errors import UserError
+from apertus_image.oci.image import Image
+from support import images, revisions
+
+IMAGE = "smoke-image"
+LAYERS = ("userland", "python-all", "environment", "patches")
+pytestmark = [
+    pytest.mark.nix,
+    pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here"),
+]
+
+# change -> (exit code, layer -> state of those that do not stay the same, fields of the config)
+CHANGES = [
+    (revisions.wheel_bumped, 20, {"python-all": WILL, "patches": WILL}, set()),
+    (revisions.patch_line, 10, {"patches": WILL}, set()),
+    (revisions.environment_value, 10, {}, {"Env LANG"}),
+    (revisions.package_bumped, 20, {"userland": WILL, "patches": WILL}, set()),
+    (revisions.maker_revision, 0, {}, set()),
+    (revisions.creation_date, 10, {}, {"created"}),
+    (revisions.readme_alone, 0, {}, set()),
+    (revisions.waiver, 0, {}, set()),
+    (revisions.grouping, 20, {"python-low": ADDED, "python-high": ADDED, "python-all": REMOVED,
+                              "patches": WILL}, set()),
+    (revisions.summary_of_a_patch, 0, {}, set()),
+]
+
+
+def built(folder: Path) -> Image:
+    maker = choose(folder, images.STORE, "emitter")
+    return Image.load(build(folder, IMAGE, images.STORE, maker, link=None))
+
+
+AUDITOR = Auditor(IMAGE, images.STORE, lambda: Path())
+PROVING = replace(AUDITOR, build=built)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    images.built(IMAGE)
+    return revisions.clone(tmp_path_factory.mktemp("audit") / "project")
+
+
+def audited(auditor: Auditor, folders: list[Path], scratch: Path):
+    """Each folder by its last commit, as a user would name it."""
+    sides = []
+    for number, folder in enumerate(folders):
+        (scratch / f"side{number}").mkdir(exist_ok=True, parents=True)
+        sides.append(of("HEAD", folder, scratch / f"side{number}"))
+    return auditor.compare(*sides)
+
+
+@pytest.mark.parametrize(("change", "code", "states", "config"), CHANGES,
+                         ids=[change.__name__ for change, *_ in CHANGES])
+def test_what_is_foretold_is_what_is_built(change, code, states, config, project, tmp_path):
+    after = revisions.changed(project, change, tmp_path / "after")
+    foretold = audited(AUDITOR, [project, after], tmp_path / "a")
+    moved = {each.name: each.state for each in foretold.layers if each.state != SAME}
+    assert moved == states and foretold.exit_code == code
+    assert {each.name for each in foretold.changes if each.group == "config"} == config
+    proven = audited(PROVING, [project, after], tmp_path / "b")
+    assert proven.proven and proven.exit_code == code, proven.notes
+    assert {each.name: each.state for each in proven.layers if each.state != SAME} == states
+    assert (len(set(proven.image_ids)) == 1) == (not states and not config)
+
+
+def test_requirements_without_a_lock_stop_both_ways(project, tmp_path):  # case 48
+    after = revisions.changed(project, revisions.requirements_without_lock, tmp_path / "after")
+    report = audited(AUDITOR, [project, after], tmp_path / "a")
+    assert report.exit_code == 1 and not report.layers
+    assert [each.notes for each in report.stops] == [("a lock is older than its requirements",)]
+    assert [each.name for each in report.changes if each.group == "requirements"] == ["rich"]
+    with pytest.raises(UserError):
+        built(after)
+
+
+def test_a_prediction_that_is_wrong_is_found_out(project, tmp_path):
+    """The negative control: other bytes than those that the revision stands for."""
+    after = revisions.changed(project, revisions.patch_line, tmp_path / "after")
+    lying = replace(AUDITOR, build=lambda _folder: built(project))
+    report = audited(lying, [project, after], tmp_path / "a")
+    assert report.proven is False and report.exit_code == 1
+    assert "patches" in report.notes[0]
+
+
+def test_code_that_changes_promises_nothing(project, tmp_path):
+    def edited(folder):
+        revisions.replace(folder / "tools/apertus_image/wheel/build.py", '"""Builder:',
+                          '"""The builder:')
+    after = revisions.changed(project, edited, tmp_path / "after")
+    report = audited(PROVING, [project, after], tmp_path / "a")
+    assert report.proven and report.exit_code == 0  # only a comment was edited
+    foretold = audited(AUDITOR, [project, after], tmp_path / "b")
+    assert foretold.exit_code == 20
+    assert {each.state for each in foretold.layers} == {SAME, MAY}
+    assert "may have to be built" in foretold.verdict
+
+
+def test_the_clone_is_not_written_to(project, tmp_path):
+    def state():
+        return {file: (file.lstat().st_mtime_ns, file.lstat().st_size)
+                for file in project.rglob("*")}
+    before = state()
+    audited(AUDITOR, [project, project], tmp_path)
+    assert state() == before
+
+
+def test_the_command_says_it_from_a_clone(project, tmp_path):
+    after = revisions.changed(project, revisions.patch_line, tmp_path / "after")
+    (after / ".venv").symlink_to(Path(sys.prefix))
+    result = subprocess.run([after / "tools/audit", "HEAD~1", "HEAD", "--image", IMAGE, "--json"],
+                            capture_output=True, text=True, env=os.environ | {"PYTHONPATH": ""})
+    assert result.returncode == 10, result.stderr
+    said = json.loads(result.stdout)
+    assert said["schema"] == "apertus-image/audit/1" and said["exit_code"] == 10
+    assert [each["state"] for each in said["layers"]] == [SAME, SAME, SAME, WILL]
+    assert [each["name"] for each in said["layers"]] == list(LAYERS)
