@@ -91,6 +91,32 @@ def test_requirements_without_a_lock_stop_both_ways(project, tmp_path):  # case 
         built(after)
 
 
+def test_longer_ids_in_a_diff_change_nothing(project, tmp_path):  # case 30
+    folder = "nix/patches/smoke/visible-after-import/patch.diff"
+
+    def with_ids(length):
+        def longer(clone):
+            text = (project / folder).read_text()
+            (clone / folder).write_text(f"index {'0' * length}..{'1' * length} 100644\n{text}")
+        return longer
+    one, other = (revisions.changed(project, with_ids(length), tmp_path / str(length))
+                  for length in (12, 13))
+    report = audited(PROVING, [one, other], tmp_path)
+    assert report.proven and report.exit_code == 0
+    assert [(each.name, each.notes) for each in report.changes] == [
+        ("smoke/visible-after-import", ("the patched files are the same",))]
+
+
+def test_a_patch_whose_hashes_are_not_its_own_stops(project, tmp_path):  # case 30
+    def altered(clone):
+        revisions.replace(clone / "nix/patches/smoke/visible-after-import/patch.json",
+                          '"after": "8', '"after": "9')
+    after = revisions.changed(project, altered, tmp_path / "after")
+    report = audited(AUDITOR, [project, after], tmp_path)
+    assert report.exit_code == 1 and [each.kind for each in report.stops] == ["hash changed"]
+    assert "idna/package_data.py" in report.stops[0].notes[0]
+
+
 def test_a_prediction_that_is_wrong_is_found_out(project, tmp_path):
     """The negative control: other bytes than those that the revision stands for."""
     after = revisions.changed(project, revisions.patch_line, tmp_path / "after")

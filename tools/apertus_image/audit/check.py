@@ -141,7 +141,7 @@ def _hashes_twice(pins: list[Pin]) -> Iterator[UserError]:
         if len(found) > 1:
             files = ", ".join(sorted(file for _, file in found))
             yield UserError("one hash is pinned under two names",
-                            where=", ".join(sorted(name for name, _ in found)),
+                            where=", ".join(sorted({name for name, _ in found})),
                             got=f"sha256 {sha256} of {files}",
                             next_step="lock both anew; tools/lock --check shows what changes")
 

@@ -20,6 +20,7 @@ __all__ = ["ROLES", "Input", "compare", "inputs", "read"]
 
 VERSIONS = (5, 6, 7)
 NOT_CONTENT = ("narHash", "lastModified", "rev", "revCount", "ref")
+WHERE = ("owner", "repo", "url", "host")
 
 # What an input of the root is for, by its name: (part of the image, what follows).
 ROLES = {
@@ -141,17 +142,21 @@ def _differs(path: str, old: Input, new: Input) -> Iterator[Change]:
         return
     if old.follows is not None:
         return  # what it follows is told at its own path
-    place = {key: value for key, value in old.locked.items() if key not in NOT_CONTENT}
-    moved_place = place != {key: value for key, value in new.locked.items()
-                            if key not in NOT_CONTENT}
+    places = [{key: value for key, value in each.locked.items() if key not in NOT_CONTENT}
+              for each in (old, new)]
+    moved_place = places[0] != places[1]
+    # A commit is one content wherever it is kept; what is taken of it may differ.
+    kept = [{key: value for key, value in each.items() if key not in WHERE} for each in places]
     rev = old.locked.get("rev"), new.locked.get("rev")
     hashes = old.locked.get("narHash"), new.locked.get("narHash")
     back = _backwards(old, new)
-    if hashes[0] != hashes[1] and rev[0] == rev[1] and not moved_place:
+    if hashes[0] != hashes[1] and rev[0] == rev[1] and (
+            not moved_place or rev[0] and kept[0] == kept[1]):
         at = f"rev {rev[0]}" if rev[0] else "URL"
         yield Change(
             "input", "hash changed", path, str(hashes[0]), str(hashes[1]), stop=True,
-            notes=(f"other files at the same {at}", *back),
+            notes=(f"other files at the same {at}",
+                   *(["from another place"] if moved_place else []), *back),
             next_step="find out why before anything is built: the files that were reviewed are "
                       "not those that are locked")
     elif moved_place or rev[0] != rev[1]:
