@@ -6,11 +6,12 @@ The page was looked at in headless Chromium, 1280 pixels wide, light and dark: d
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from apertus_image.audit.html import page
-from apertus_image.audit.layermap import LINE
+from apertus_image.audit.layermap import LEFT, LINE
 from apertus_image.audit.render import markdown, text
 from apertus_image.audit.report import (
     ADDED,
@@ -87,7 +88,7 @@ def test_the_page_parses_and_nothing_of_the_pins_becomes_markup():
     found = Parsed(page(FULL))
     assert {tag for tag, _ in found.elements} <= {
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "code", "pre", "div",
-        "strong", "table", "tr", "th", "td", "br", "svg", "text", "rect", "path", "polygon"}
+        "strong", "span", "table", "tr", "th", "td", "br", "svg", "text", "rect", "path", "polygon"}
     assert HOSTILE in found.of("code") and f"/{HOSTILE}" in found.of("code")
 
 
@@ -127,6 +128,14 @@ def test_every_layer_of_a_hundredth_has_a_label_on_both_sides_and_none_overlap(s
         own = sorted(float(attrs["y"]) for tag, attrs in Parsed(source).elements
                      if tag == "text" and attrs.get("text-anchor") == anchor)
         assert all(b - a >= LINE - 0.2 for a, b in zip(own, own[1:], strict=False))
+
+
+def test_the_longest_label_fits_beside_its_bar():
+    changed = [replace(each, name="n" * 60, state=MAY, new=None, estimate=(123456789, 123456789))
+               for each in layers({"one": 1})]
+    for label, _ in labels(page(report(layers=changed))):
+        # 6.6 pixels a character of DejaVu Sans at 13 pixels (seen).
+        assert label.startswith("n" * 27) and 6.6 * len(label) <= LEFT - 26
 
 
 def test_the_map_is_to_size():

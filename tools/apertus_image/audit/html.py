@@ -23,14 +23,17 @@ body { margin: 0 auto; padding: 1.5rem; max-width: 1200px; color: var(--ink);
   background: var(--paper); font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 p { margin: .3rem 0; } .soft { color: var(--soft); }
-code, pre { font: 13px/1.45 ui-monospace, monospace; } pre { white-space: pre-wrap; }
+code, pre { font: 12.5px/1.45 ui-monospace, monospace; } pre { white-space: pre-wrap; }
 table { width: 100%; border-collapse: collapse; }
+.changes { table-layout: fixed; } .changes td { width: 38%; } .changes td:first-child { width: 10%; }
+.changes td:nth-child(2) { width: 32%; } .changes td:last-child { width: 20%; }
 th { text-align: left; font-weight: 600; color: var(--soft); }
 td, th { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 .stop { border-left: 4px solid var(--stop); padding: .2rem 1rem; margin: 1rem 0; }
-.stop strong { color: var(--stop); } .state { white-space: nowrap; font-weight: 600; }
-svg { width: 100%; height: auto; display: block; } svg text { fill: var(--ink); font-size: 14px; }
+.stop strong { color: var(--stop); } .state, .part { white-space: nowrap; }
+.state { font-weight: 600; }
+svg { width: 100%; height: auto; display: block; } svg text { fill: var(--ink); font-size: 13px; }
 svg .soft { fill: var(--soft); } .lead { stroke: var(--soft); stroke-width: 1; fill: none; }
 .box { stroke: var(--paper); stroke-width: 1; } .ribbon { opacity: .25; }
 """ + "".join(f".{name} {{ fill: var(--{name}); }} td.{name} {{ color: var(--{name}); }}\n"
@@ -66,7 +69,7 @@ def _page(report: Report) -> Iterator[str]:
     for group, heading in GROUPS.items():
         changes = [each for each in report.changes if each.group == group and not each.stop]
         if changes:
-            yield f"<h2>{escape(heading)}</h2>\n<table>"
+            yield f"<h2>{escape(heading)}</h2>\n<table class=\"changes\">"
             yield from (_change(each) for each in changes)
             yield "</table>"
     if any(report.image_ids):
@@ -84,9 +87,11 @@ def _named(side) -> str:
 def _stop(change: Change) -> Iterator[str]:
     yield f'<div class="stop"><p><strong>Stop: {escape(change.kind)}: {escape(change.name)}' \
           "</strong></p>"
-    for value in (moved(change), *change.where, *change.notes, change.next_step):
+    for name, value in (("old", change.old), ("new", change.new),
+                        ("where", ", ".join(change.where)),
+                        ("why", "; ".join(change.notes)), ("next", change.next_step)):
         if value:
-            yield f"<p>{escape(value)}</p>"
+            yield f'<p><span class="soft">{name}:</span> {escape(value)}</p>'
     yield "</div>"
 
 
@@ -95,14 +100,14 @@ def _layers(report: Report) -> Iterator[str]:
            "built": "as built" + ("" if report.proven is None else ", and as foretold"
                                   if report.proven else ", and not as foretold")}
     yield "<h2>Layers</h2>"
-    yield f'<p class="soft">Drawn to size, {how.get(report.basis, report.basis)}. Sizes with ' \
-          "“about” are those of the pinned files, where no built image is known.</p>"
+    yield f'<p class="soft">Drawn to size, {how.get(report.basis, report.basis)}. “About” is ' \
+          "an estimate by the pinned files, where no built image is known.</p>"
     yield from drawn(report.layers)
     yield "<table>\n<tr><th>layer</th><th>part</th><th>state</th><th>why</th><th>bytes</th></tr>"
     for each in report.layers:
         name = css(each.state)
         digests = [known[0] for known in (each.old, each.new) if known]
-        yield (f'<tr><td>{escape(each.name)}</td><td>{each.part}</td>'
+        yield (f'<tr><td>{escape(each.name)}</td><td class="part">{each.part}</td>'
                f'<td class="state {name}">{each.state}</td><td>{escape(each.why)}'
                + "".join(f"<br><code>{escape(digest)}</code>" for digest in digests
                          if each.state != SAME)
@@ -116,7 +121,7 @@ def css(state: str) -> str:
 
 
 def _change(change: Change) -> str:
-    notes = "".join(f"<br>{escape(note)}" for note in change.notes)
+    said = "<br>".join(map(escape, filter(None, (moved(change), *change.notes))))
     return (f"<tr><td>{escape(change.kind)}</td><td><code>{escape(change.name)}</code></td>"
-            f"<td>{escape(moved(change))}{notes}</td>"
+            f"<td>{said}</td>"
             f'<td class="soft">{escape(", ".join(change.where))}</td></tr>')

@@ -12,9 +12,10 @@ from apertus_image.audit.report import MAY, SAME, WILL, LayerChange
 __all__ = ["SHARE", "drawn"]
 
 SHARE = 0.01  # of the bytes: every layer of so much has a label
-WIDTH, HEIGHT, TOP = 1150, 560, 30
-BAR, LEFT, RIGHT = 150, 390, 610  # a bar's width, and where the two begin
+WIDTH, HEIGHT, TOP = 1180, 560, 30
+BAR, LEFT, RIGHT = 110, 440, 630  # a bar's width, and where the two begin
 LINE = 20  # between labels
+LONGEST = 28  # characters of a name: what fits beside a bar with all that follows it
 CLASSES = {MAY: "may", WILL: "will"}
 
 
@@ -92,10 +93,11 @@ def _labels(placed: list[tuple[_Box, float]], side: int) -> Iterator[str]:
 
 
 def _label(box: _Box, side: int) -> str:
-    about = "" if box.layer.known(side) else "about "
-    state = "" if box.layer.state == SAME else f", {box.layer.state}"
-    return f"{box.layer.name} {about}{amount(box.bytes)}, {box.share:.0%}{state}" if (
-        box.share >= SHARE) else f"{box.layer.name} {about}{amount(box.bytes)}{state}"
+    name, about = box.layer.name, "" if box.layer.known(side) else "about "
+    name = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    share = f"{box.share:.0%}" if box.share >= SHARE else ""
+    state = "" if box.layer.state == SAME else box.layer.state
+    return ", ".join(filter(None, (f"{name} {about}{amount(box.bytes)}", share, state)))
 
 
 def _about(boxes: list[_Box]) -> str:

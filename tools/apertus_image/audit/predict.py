@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def layer_name(history: Mapping[str, Any]) -> str:
 
 def with_images(layers: list[LayerChange], old: Image | None, new: Image | None
                 ) -> list[LayerChange]:
-    """The same layers with the digests and sizes that built images have.
+    """The same layers with the digests and sizes that built images have, or better estimates.
 
     Where a layer stays the same, one image knows it for both.
     """
@@ -140,11 +141,28 @@ def with_images(layers: list[LayerChange], old: Image | None, new: Image | None
         before, after = sides[0].get(was_called), sides[1].get(each.name)
         if each.state == SAME:
             before, after = before or after, after or before
-        found.append(LayerChange(
-            each.name, each.part, each.state, each.why,
-            None if each.state == ADDED else before, None if each.state == REMOVED else after,
-            each.estimate))
-    return found
+        found.append(replace(each, old=None if each.state == ADDED else before,
+                             new=None if each.state == REMOVED else after))
+    return [_scaled(each, _ratio(found)) for each in found]
+
+
+def _ratio(layers: list[LayerChange]) -> float:
+    """How much larger built layers are than the pinned files that they are made of."""
+    known = [(side[1], estimate) for layer in layers
+             for side, estimate in zip((layer.old, layer.new), layer.estimate, strict=True)
+             if side and estimate]
+    return sum(size for size, _ in known) / sum(each for _, each in known) if known else 1.0
+
+
+def _scaled(layer: LayerChange, ratio: float) -> LayerChange:
+    """Estimates by a layer's own other side, or by all that is known."""
+    for known, estimate in zip((layer.old, layer.new), layer.estimate, strict=True):
+        if known:
+            if not estimate:  # of no pinned file: as large as it was
+                return replace(layer, estimate=(known[1], known[1]))
+            ratio = known[1] / estimate
+    old, new = layer.estimate
+    return replace(layer, estimate=(round(old * ratio), round(new * ratio)))
 
 
 def built(plan: Plan, store: Store, *others: Path) -> Image | None:

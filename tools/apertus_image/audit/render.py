@@ -37,13 +37,14 @@ def amount(count: float) -> str:
 
 
 def sizes(layer: LayerChange) -> str:
-    """Old and new size; `about` where they are those of the pinned files."""
-    def one(side: int) -> str:
-        count = layer.bytes(side)
-        about = "" if layer.known(side) or not count else "about "
-        return about + amount(count) if count or layer.known(side) else ""
-    found = list(dict.fromkeys(filter(None, (one(0), one(1)))))
-    return " -> ".join(found)
+    """Old and new size; `about` where it is an estimate."""
+    amounts = [amount(layer.bytes(side)) if layer.bytes(side) or layer.known(side) else ""
+               for side in (0, 1)]
+    if amounts[0] == amounts[1] and layer.known(0):
+        return amounts[0]
+    told = [("" if layer.known(side) else "about ") + amounts[side]
+            for side in (0, 1) if amounts[side]]
+    return " -> ".join(dict.fromkeys(told))
 
 
 def moved(change: Change) -> str:
@@ -107,7 +108,7 @@ def _detail(change: Change, style: Style) -> Iterator[str]:
                         ("new", change.new), *(("", note) for note in change.notes),
                         ("next", change.next_step)):
         if value:
-            yield style(f"  {name and name + ':':<6}{value}", "red" if name in ("old", "new")
+            yield style(f"  {name and name + ':':<7}{value}", "red" if name in ("old", "new")
                         else "")
 
 
@@ -152,8 +153,8 @@ def markdown(report: Report) -> Iterator[str]:
     for group, heading in GROUPS.items():
         for each in (one for one in changes if one.group == group):
             notes = "; ".join((*each.where, *each.notes))
-            yield f"| {heading} | {_code(each.name)} | {each.kind}: {_plain(moved(each))} | " \
-                  f"{_plain(notes)} |"
+            change = ": ".join(filter(None, (each.kind, _plain(moved(each)))))
+            yield f"| {heading} | {_code(each.name)} | {change} | {_plain(notes)} |"
     if report.difference:
         found = report.difference
         yield ""
