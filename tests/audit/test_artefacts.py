@@ -191,6 +191,15 @@ def test_two_locks_alone_say_what_their_inputs_are_for(name, code, tmp_path):
     assert audit(tmp_path / "old.lock", tmp_path / "old.lock", tmp_path).exit_code == 0
 
 
+def test_a_source_that_is_the_flake_itself_is_no_application(tmp_path):
+    data = json.loads((PROJECT / "flake.lock").read_text())
+    (tmp_path / "new.lock").write_text(json.dumps(data))
+    del data["nodes"]["root"]["inputs"]["source"]
+    (tmp_path / "old.lock").write_text(json.dumps(data))
+    report = audit(tmp_path / "old.lock", tmp_path / "new.lock", tmp_path)
+    assert [each.kind for each in report.changes] == ["added"] and report.exit_code == 0
+
+
 @pytest.mark.nix
 @pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here")
 class TestSquashFS:

@@ -27,7 +27,7 @@ from apertus_image.release.gate import lock_faults
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
 
-__all__ = ["Checked", "Pin", "check", "pins_of", "stopping"]
+__all__ = ["Checked", "Pin", "check", "pins_of", "stopping", "told"]
 
 CHUNK = 1 << 20
 WORKERS = 4
@@ -76,10 +76,15 @@ class Checked:
 
 
 def stopping(project: Path, store: Store) -> list[Change]:
-    """What of a revision's locks must stop a release, as changes of an audit."""
-    return [Change("lock", "changed", str(each.where or each.what), str(each.expected or ""),
-                   str(each.got or ""), notes=(each.what,), stop=True,
-                   next_step=each.next_step or "") for each in _told(project, store)]
+    """What of a revision's locks must stop a release (cases 31, 48)."""
+    return [told(each) for each in lock_faults(project, store)]
+
+
+def told(error: UserError) -> Change:
+    """A fault as a change of an audit that stops a release."""
+    return Change("lock", "changed", str(error.where or error.what), str(error.expected or ""),
+                  str(error.got or ""), notes=(error.what,), stop=True,
+                  next_step=error.next_step or "")
 
 
 def check(project: Path, store: Store,
@@ -95,7 +100,7 @@ def check(project: Path, store: Store,
         UserError: what is not to be read at all.
     """
     done = Checked()
-    done.findings += _told(project, store)
+    done.findings += lock_faults(project, store)
     pins = list(pins_of(project))
     files = sorted((project / "nix").rglob("*.nix")) + [project / "flake.nix"]
     done.counts = {"pins": len(pins), "Nix files": len(files)}
@@ -109,11 +114,6 @@ def check(project: Path, store: Store,
     done.findings += _licences(project, here, store, told, whole=not done.absent)
     done.counts |= {"files of the store": len(here), "licences": len(here)}
     return done
-
-
-def _told(project: Path, store: Store) -> list[UserError]:
-    """Locks that are malformed, stale, or not what the flake declares (cases 31, 48)."""
-    return list(lock_faults(project, store))
 
 
 def pins_of(project: Path) -> Iterator[Pin]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from apertus_image.audit import artefacts, locks, pins
-from apertus_image.audit.check import stopping
+from apertus_image.audit.check import stopping, told
 from apertus_image.audit.derivations import Derivation, Plan, evaluate
 from apertus_image.audit.predict import (
     built,
@@ -77,10 +77,11 @@ class Auditor:
         before, after = locks.read(old.lock), locks.read(new.lock)
         found = list(locks.compare(before, after))
         report.add(found)
-        inputs = [each for each in found if each.group == "input"]
+        tops = {each.name.partition("/")[0] for each in found if each.group == "input"}
+        if locks.application(before) == locks.application(after):
+            tops.discard(locks.APPLICATION)
         # What is not known to be anything else is taken for a dependency.
-        report.least = max((locks.ROLES.get(each.name.partition("/")[0], (20, ""))[0]
-                            for each in inputs), default=0)
+        report.least = max((locks.ROLES.get(top, (20, ""))[0] for top in tops), default=0)
 
     def _projects(self, report: Report, old: Subject, new: Subject) -> None:
         report.add(pins.compare(old.project, new.project))
@@ -90,14 +91,18 @@ class Auditor:
             report.notes.append("no layer is foretold: what would be built is not what is asked "
                                 "for")
             return
-        plans = [evaluate(one.project, self.image, self.store, one.label, self._known)
-                 for one in (old, new)]
+        try:
+            plans = [evaluate(one.project, self.image, self.store, one.label, self._known)
+                     for one in (old, new)]
+        except UserError as error:  # what was compared so far is told beside it
+            report.add([told(error)])
+            return
         report.basis = "predicted"
         report.layers = with_images(predict(*plans, self.store), *(
             built(plan, self.store, *self.images) for plan in plans))
-        if any(each.group == "input" and each.name.partition("/")[0] == "source"
-               for each in report.changes):
-            report.layers.append(LayerChange("source", OVERLAY, WILL, "its input changed"))
+        if locks.application(locks.read(old.lock)) != locks.application(locks.read(new.lock)):
+            report.layers.append(LayerChange(locks.APPLICATION, OVERLAY, WILL,
+                                             "its input changed"))
         report.add(config_changes(plans[0].config, plans[1].config))
         if self.build is not None:
             self._prove(report, plans)

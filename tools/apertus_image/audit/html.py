@@ -25,7 +25,8 @@ h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5re
 p { margin: .3rem 0; } .soft { color: var(--soft); }
 code, pre { font: 12.5px/1.45 ui-monospace, monospace; } pre { white-space: pre-wrap; }
 table { width: 100%; border-collapse: collapse; }
-.changes { table-layout: fixed; } .changes td { width: 38%; } .changes td:first-child { width: 10%; }
+.changes { table-layout: fixed; } .changes td { width: 38%; }
+.changes td:first-child { width: 10%; }
 .changes td:nth-child(2) { width: 32%; } .changes td:last-child { width: 20%; }
 th { text-align: left; font-weight: 600; color: var(--soft); }
 td, th { padding: .25rem .75rem .25rem 0; border-bottom: 1px solid var(--line);

@@ -16,17 +16,18 @@ from typing import Any
 from apertus_image.audit.report import Change
 from apertus_image.errors import UserError
 
-__all__ = ["ROLES", "Input", "compare", "inputs", "read"]
+__all__ = ["APPLICATION", "ROLES", "Input", "application", "compare", "inputs", "read"]
 
 VERSIONS = (5, 6, 7)
 NOT_CONTENT = ("narHash", "lastModified", "rev", "revCount", "ref")
 WHERE = ("owner", "repo", "url", "host")
 
-# What an input of the root is for, by its name: (part of the image, what follows).
+APPLICATION = "source"
+# What an input of the root is for, by its name: (exit code if it moves, what to know of it).
 ROLES = {
     "nix2container": (0, "it makes the layers; their bytes must stay the same, and --build with "
                          "it in reach proves it"),
-    "source": (10, "the application's own layer changes"),
+    APPLICATION: (10, "it is the application's own layer"),
 }
 
 
@@ -133,6 +134,12 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     if old["version"] != new["version"]:
         yield Change("lock", "changed", "flake.lock's version", str(old["version"]),
                      str(new["version"]))
+
+
+def application(lock: Mapping[str, Any]) -> object:
+    """What is locked as the application's source; None where it is the flake itself, or nothing."""
+    found = inputs(lock).get(APPLICATION)
+    return None if found is None or found.follows == () else _content(found)
 
 
 def _differs(path: str, old: Input, new: Input) -> Iterator[Change]:

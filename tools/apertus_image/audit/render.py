@@ -104,9 +104,9 @@ def text(report: Report, style: Style = lambda text, _colour: text) -> Iterator[
 
 
 def _detail(change: Change, style: Style) -> Iterator[str]:
-    for name, value in (("where", ", ".join(change.where)), ("old", change.old),
-                        ("new", change.new), *(("", note) for note in change.notes),
-                        ("next", change.next_step)):
+    for name, value in (*(("why", note) for note in change.notes),
+                        ("where", ", ".join(change.where)), ("old", change.old),
+                        ("new", change.new), ("next", change.next_step)):
         if value:
             yield style(f"  {name and name + ':':<7}{value}", "red" if name in ("old", "new")
                         else "")
