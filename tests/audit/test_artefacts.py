@@ -183,7 +183,7 @@ def test_two_locks_alone_say_what_their_inputs_are_for(name, code, tmp_path):
     node = data["nodes"]["nix2container"]
     data["nodes"]["root"]["inputs"] |= {name: "n"}
     for side, rev in (("old", "a" * 40), ("new", "b" * 40)):
-        data["nodes"]["n"] = node | {"locked": node["locked"] | {"rev": rev}}
+        data["nodes"]["n"] = node | {"locked": node["locked"] | {"rev": rev, "narHash": rev}}
         (tmp_path / f"{side}.lock").write_text(json.dumps(data))
     report = audit(tmp_path / "old.lock", tmp_path / "new.lock", tmp_path)
     assert [(each.kind, each.name) for each in report.changes] == [("moved", name)]
