@@ -147,8 +147,21 @@ def a_fetch_without_a_hash(project):
     return "takes in what is not pinned", "nix/default.nix:"
 
 
-FAULTS = [another_url, an_input_that_is_not_locked, an_input_that_is_not_declared, no_flake_lock,
-          no_lock, a_hash_cut_short, requirements_after_the_lock, one_hash_for_two,
+def a_hash_of_an_input_cut_short(project):
+    data = json.loads((project / "flake.lock").read_text())
+    data["nodes"]["nix2container"]["locked"]["narHash"] = "sha256-short="
+    (project / "flake.lock").write_text(json.dumps(data))
+    return "an input's hash is malformed", "input nix2container"
+
+
+def a_patch_without_a_licence(project):
+    replace(project / "nix/patches/vllm/help-without-a-gpu/patch.json", "Apache-2.0", "some kind")
+    return "a patch's licence", "vllm/help-without-a-gpu"
+
+
+FAULTS = [another_url, a_hash_of_an_input_cut_short, a_patch_without_a_licence,
+          an_input_that_is_not_locked, an_input_that_is_not_declared, no_flake_lock, no_lock,
+          a_hash_cut_short, requirements_after_the_lock, one_hash_for_two,
           a_wheel_of_another_version, a_wheel_for_another_machine, a_package_of_another_version,
           a_wheel_name_that_is_still_escaped, a_fetch_without_a_hash]
 

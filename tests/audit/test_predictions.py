@@ -126,6 +126,25 @@ def test_a_prediction_that_is_wrong_is_found_out(project, tmp_path):
     assert "patches" in report.notes[0]
 
 
+def test_a_locked_application_is_not_promised_anything(project, tmp_path):
+    def locked(clone):
+        node = {"flake": False, "original": {"type": "git", "url": "https://h/x"}, "locked": {
+            "type": "git", "url": "https://h/x", "rev": revisions.REV, "lastModified": 1,
+            "narHash": revisions.NAR_HASH}}
+        data = json.loads((clone / "flake.lock").read_text())
+        data["nodes"] |= {"source": node}
+        data["nodes"]["root"]["inputs"]["source"] = "source"
+        (clone / "flake.lock").write_text(json.dumps(data))
+        revisions.replace(clone / "flake.nix", 'follows = "";', 'url = "git+https://h/x";')
+    after = revisions.changed(project, locked, tmp_path / "after")
+    report = audited(AUDITOR, [project, after], tmp_path / "a")
+    assert report.exit_code == 10
+    assert {each.name: each.state for each in report.layers if each.state != SAME} == {
+        "patches": MAY, "source": MAY}
+    again = audited(AUDITOR, [after, after], tmp_path / "b")
+    assert again.exit_code == 0 and again.layers[-1].name == "source"
+
+
 def test_code_that_changes_promises_nothing(project, tmp_path):
     def edited(folder):
         revisions.replace(folder / "tools/apertus_image/wheel/build.py", '"""Builder:',

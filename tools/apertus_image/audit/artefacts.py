@@ -26,7 +26,7 @@ from apertus_image.squashfs.node import Node
 from apertus_image.squashfs.source import LayoutImage, Source
 from apertus_image.squashfs.tree import LayerTree
 
-__all__ = ["Layer", "compare_layers", "first_difference", "same_bytes",
+__all__ = ["Layer", "Progress", "compare_layers", "first_difference", "same_bytes",
            "squashfs_difference"]
 
 Progress = Callable[[str, int], Callable[[int], None]]
@@ -106,7 +106,7 @@ def first_difference(old: Source, new: Source, layers: Sequence[LayerChange],
         tars = [_tar(tree) for tree in trees]
         if found is None and all(isinstance(each, LayoutImage) for each in (old, new)) and (
                 all(tars)):
-            return header_difference(tars, name)  # of times and owners, which a tree has not
+            return _header_difference(tars, name)  # of times and owners, which a tree has not
         return found
 
 
@@ -116,7 +116,7 @@ def _tar(tree: LayerTree) -> Path | None:
                  if piece.file), None)
 
 
-def header_difference(files: Sequence[Path], layer: str) -> Difference | None:
+def _header_difference(files: Sequence[Path], layer: str) -> Difference | None:
     """The first header that differs in two plain tars whose trees are the same."""
     with tarfile.open(files[0], "r:") as old, tarfile.open(files[1], "r:") as new:
         for was, now in zip_longest(old, new):

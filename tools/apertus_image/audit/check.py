@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +20,13 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from apertus_image.audit import licences, nixcode
+from apertus_image.audit.locks import inputs, read
 from apertus_image.audit.report import Change
 from apertus_image.errors import UserError
+from apertus_image.patch.data import describe
 from apertus_image.pins import lockfile
 from apertus_image.pins.names import store_name
+from apertus_image.record.licence import Licences
 from apertus_image.release.gate import lock_faults
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
@@ -34,6 +38,7 @@ WORKERS = 4
 SECTIONS = {"wheels": ("x86_64", "aarch64"), "userland": ("amd64", "arm64"),
             "toolchain": ("amd64", "arm64"), "toolchain-go": ("amd64", "arm64"),
             "bootstrap": ("amd64", "arm64")}
+NAR_HASH = re.compile(r"sha256-[0-9A-Za-z+/]{43}=")
 EXCEPTIONS = "nix/pins/licence-exceptions.json"
 
 
@@ -104,7 +109,8 @@ def check(project: Path, store: Store,
     pins = list(pins_of(project))
     files = sorted((project / "nix").rglob("*.nix")) + [project / "flake.nix"]
     done.counts = {"pins": len(pins), "Nix files": len(files)}
-    done.findings += [*_hashes_twice(pins), *_names(pins), *_code(project, files)]
+    done.findings += [*_nar_hashes(project / "flake.lock"), *_hashes_twice(pins), *_names(pins),
+                      *_code(project, files), *_patches(project)]
     known = {pin.path: pin for pin in pins}
     here = [pin for path, pin in known.items() if store.physical(path).is_file()]
     done.absent = len(known) - len(here)
@@ -130,6 +136,30 @@ def pins_of(project: Path) -> Iterator[Pin]:
                           f"{name}.json, {section}, {entry['name']}", entry["name"],
                           entry["version"], file, entry["sha256"], entry["size"],
                           fixed_output_path(store_name(file), entry["sha256"]), entry)
+
+
+def _nar_hashes(file: Path) -> Iterator[UserError]:
+    """Hashes of inputs that no content could have."""
+    try:
+        found = inputs(read(file), file)
+    except UserError:
+        return  # told above
+    for path, one in found.items():
+        sha256 = one.locked.get("narHash")
+        if one.follows is None and sha256 and not NAR_HASH.fullmatch(str(sha256)):
+            yield UserError("an input's hash is malformed", where=f"{file.name}: input {path}",
+                            expected="sha256- and 44 digits of base 64", got=sha256,
+                            next_step="git checkout flake.lock")
+
+
+def _patches(project: Path) -> Iterator[UserError]:
+    """Patches under a licence that SPDX has no name for."""
+    for file in sorted(project.glob("nix/patches/*/*/patch.json")):
+        licence = describe(file)["licence"]
+        if not licences.spdx(Licences(names=(licence,), expression=licence)):
+            yield UserError("a patch's licence has no name of SPDX's",
+                            where=file.relative_to(project), got=licence,
+                            next_step="write it as SPDX does: Apache-2.0")
 
 
 def _hashes_twice(pins: list[Pin]) -> Iterator[UserError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from apertus_image.audit import artefacts, locks, pins
@@ -16,7 +16,7 @@ from apertus_image.audit.predict import (
     predict,
     with_images,
 )
-from apertus_image.audit.report import MAY, OVERLAY, WILL, Change, LayerChange, Report
+from apertus_image.audit.report import MAY, OVERLAY, SAME, Change, LayerChange, Report
 from apertus_image.audit.subject import FORMS, Subject, named
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
@@ -35,7 +35,8 @@ class Auditor:
         programs: gives the folder of the pinned unsquashfs, when it is needed.
         build: gives the image of a revision's folder, built; None to foretell alone.
         images: image JSONs that may be a revision's own, for digests and sizes.
-        progress: given a label and a total, gives what each step is told to.
+        progress: given a label and a total of bytes, gives what each part is told to.
+        say: told each step that has no such total.
     """
 
     image: str
@@ -44,6 +45,7 @@ class Auditor:
     build: Callable[[Path], Image] | None = None
     images: tuple[Path, ...] = ()
     progress: artefacts.Progress = lambda _label, _total: lambda _bytes: None
+    say: Callable[[str], None] = lambda _step: None
     _known: dict[str, Derivation] = field(default_factory=dict)
 
     def compare(self, old: Subject, new: Subject) -> Report:
@@ -92,20 +94,22 @@ class Auditor:
                                 "for")
             return
         try:
-            plans = [evaluate(one.project, self.image, self.store, one.label, self._known)
-                     for one in (old, new)]
+            plans = [self._plan(one) for one in (old, new)]
         except UserError as error:  # what was compared so far is told beside it
             report.add([told(error)])
             return
         report.basis = "predicted"
         report.layers = with_images(predict(*plans, self.store), *(
             built(plan, self.store, *self.images) for plan in plans))
-        if locks.application(locks.read(old.lock)) != locks.application(locks.read(new.lock)):
-            report.layers.append(LayerChange(locks.APPLICATION, OVERLAY, WILL,
-                                             "its input changed"))
+        report.layers = _with_application(report.layers, *(
+            locks.application(locks.read(one.lock)) for one in (old, new)))
         report.add(config_changes(plans[0].config, plans[1].config))
         if self.build is not None:
             self._prove(report, plans)
+
+    def _plan(self, one: Subject) -> Plan:
+        self.say(f"evaluating {self.image} of {one.label}")
+        return evaluate(one.project, self.image, self.store, one.label, self._known)
 
     def _prove(self, report: Report, plans: list[Plan]) -> None:
         """Build both, and compare what was foretold with what came out."""
@@ -153,6 +157,22 @@ class Auditor:
             report.notes.append("other bytes with the same tree and the same content: another "
                                 "block size, compressor or mksquashfs")
         report.least = 20
+
+
+def _with_application(layers: list[LayerChange], old: object, new: object) -> list[LayerChange]:
+    """The layers with that of a locked application, which is not evaluated.
+
+    Where there is one it holds the image's identity, so the overlay cannot be foretold.
+    """
+    if old is None and new is None:
+        return layers
+    if old == new and all(each.state == SAME for each in layers):
+        return [*layers, LayerChange(locks.APPLICATION, OVERLAY, SAME)]
+    why = "the locked application's layer holds the identity"
+    unsure = [replace(each, state=MAY, why=why) if each.part == OVERLAY else each
+              for each in layers]
+    return [*unsure, LayerChange(locks.APPLICATION, OVERLAY, MAY, "its input changed"
+                                 if old != new else why)]
 
 
 def _layers(image: Image) -> Iterator[tuple[str, str, int]]:

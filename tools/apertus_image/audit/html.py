@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from apertus_image.audit.layermap import drawn
 from apertus_image.audit.render import headline, moved, sizes
-from apertus_image.audit.report import GROUPS, MAY, SAME, Change, Report
+from apertus_image.audit.report import GROUPS, MAY, SAME, WILL, Change, Report
 
 __all__ = ["page"]
 
@@ -81,7 +81,7 @@ def _page(report: Report) -> Iterator[str]:
     yield "</body>\n</html>"
 
 
-def _named(side) -> str:
+def _named(side: Mapping[str, str]) -> str:
     return f"<code>{escape(side['name'])}</code> ({escape(side['kind'])})"
 
 
@@ -106,7 +106,7 @@ def _layers(report: Report) -> Iterator[str]:
     yield from drawn(report.layers)
     yield "<table>\n<tr><th>layer</th><th>part</th><th>state</th><th>why</th><th>bytes</th></tr>"
     for each in report.layers:
-        name = css(each.state)
+        name = _css(each.state)
         digests = [known[0] for known in (each.old, each.new) if known]
         yield (f'<tr><td>{escape(each.name)}</td><td class="part">{each.part}</td>'
                f'<td class="state {name}">{each.state}</td><td>{escape(each.why)}'
@@ -116,9 +116,9 @@ def _layers(report: Report) -> Iterator[str]:
     yield "</table>"
 
 
-def css(state: str) -> str:
+def _css(state: str) -> str:
     """The class of a layer's state."""
-    return {MAY: "may", "changes": "will"}.get(state, state)
+    return {MAY: "may", WILL: "will"}.get(state, state)
 
 
 def _change(change: Change) -> str:

@@ -28,7 +28,7 @@ Style = Callable[[str, str], str]
 
 
 def amount(count: float) -> str:
-    """Bytes in the unit a person reads."""
+    """Bytes in the unit a person reads, as ui.progress writes them (ui is the commands' alone)."""
     for unit in ("B", "kB", "MB"):
         if abs(count) < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

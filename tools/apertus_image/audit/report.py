@@ -117,7 +117,9 @@ class Report:
         image: name of the image that layers are of.
         basis: `predicted`, `built` or `recorded`; empty where no layers were looked at.
         proven: with --build, whether the prediction was true; None without.
-        exact: SAME image by both IDs or files, where known.
+        difference: the first entry that differs, of two artefacts.
+        image_ids: old and new, where known.
+        least: of the exit code, where no layer says it.
     """
 
     old: Mapping[str, str]
@@ -130,7 +132,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     proven: bool | None = None
     image_ids: tuple[str, str] = ("", "")
-    least: int = 0  # of the exit code, where no layer says it
+    least: int = 0
 
     def add(self, changes: Iterable[Change]) -> None:
         self.changes += changes

@@ -19,7 +19,7 @@ from apertus_image.record.record import Record
 from apertus_image.record.source import git
 from apertus_image.squashfs.source import LayoutImage, Source, StoredImage
 
-__all__ = ["Subject", "named", "of", "revision"]
+__all__ = ["FORMS", "Subject", "named", "of", "revision"]
 
 LOCK = "flake.lock"
 OVERLAYS = ("patches", "source")

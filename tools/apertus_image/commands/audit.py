@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -63,7 +65,7 @@ def main(subjects: tuple[str, ...], checking: bool, image: str, building: bool, 
     if len(subjects) != (2 if not checking else min(len(subjects), 1)):
         raise click.UsageError("--check takes one revision or none" if checking
                                else "name two things to compare, OLD and NEW")
-    with tempfile.TemporaryDirectory(prefix="apertus-audit.") as scratch:
+    with tempfile.TemporaryDirectory(prefix="apertus-audit.") as scratch, _told():
         sides = [_subject(each, Path(scratch, str(number)), store)
                  for number, each in enumerate(subjects)]
         if checking:
@@ -79,15 +81,33 @@ def main(subjects: tuple[str, ...], checking: bool, image: str, building: bool, 
             return store.physical(str(tools)) / "bin"
 
         auditor = Auditor(image, store, programs, built if building else None,
-                          (PROJECT / "result",), _progress)
+                          (PROJECT / "result",), _progress, _say)
         report = auditor.compare(*sides)
     _show(report, form)
     sys.exit(report.exit_code)
 
 
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """A file that cannot be read, or no room for a revision's files, as one error."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # whoever read the output has gone: Click's own matter
+    except OSError as error:
+        raise UserError("a file cannot be read or written", where=error.filename,
+                        got=error.strerror, next_step="see whether you may read it, and whether "
+                        f"{tempfile.gettempdir()} has room (TMPDIR chooses another)") from error
+
+
 def _subject(name: str, scratch: Path, store: Store) -> Subject:
     scratch.mkdir()
     return of(name, PROJECT, scratch, store.physical)
+
+
+def _say(step: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(step, err=True)
 
 
 def _progress(label: str, total: int):
