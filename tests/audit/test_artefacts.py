@@ -80,6 +80,20 @@ def test_all_that_differs_is_counted_and_the_first_is_shown(tmp_path):
     assert (report.difference.entry, report.difference.count) == ("/a", 3)
 
 
+def test_the_text_is_of_the_first_file_that_is_one(tmp_path):
+    report = audit(*images(tmp_path, lambda m: [file("b.pyc", b"\0new"), *CHANGES["content"][0](m)]
+                           ), tmp_path)
+    assert report.difference.entry == "/b.pyc"  # it came
+    one, other = (layout(tmp_path / name, [layer(file("b.pyc", b"\0" + name.encode()),
+                                                 file("b.py", name))]) for name in ("one", "two"))
+    found = audit(one, other, tmp_path).difference
+    assert found.entry == "/b.py" and found.count == 2 and "+two" in found.text
+    one, other = (layout(tmp_path / name, [layer(file("a.pyc", b"\0" + name.encode()),
+                                                 file("b.py", name))]) for name in ("1", "2"))
+    found = audit(one, other, tmp_path).difference
+    assert found.entry == "/a.pyc" and found.text.startswith("--- old/b.py")
+
+
 def test_a_long_text_is_cut(tmp_path):
     lines = "".join(f"{number}\n" for number in range(900))
     old, new = (layout(tmp_path / name, [layer(file("f", text))])

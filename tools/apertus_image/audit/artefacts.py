@@ -98,8 +98,7 @@ def first_difference(old: Source, new: Source, layers: Sequence[LayerChange],
         for side, source in enumerate((old, new)):
             folder = Path(scratch, str(side))
             folder.mkdir()
-            found, _ = source.read(folder)
-            trees.append(found[source.layers.index(pair[side][0])])
+            trees.append(source.layer(source.layers.index(pair[side][0]), folder))
         told = progress(f"comparing {name}", sum(
             node.size for tree in trees for node in tree.nodes.values()))
         found = difference(*(entries_of(tree, told) for tree in trees), name)

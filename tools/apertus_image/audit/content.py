@@ -18,7 +18,8 @@ from apertus_image.squashfs.tree import LayerTree
 
 __all__ = ["Entries", "difference", "entries_of"]
 
-LARGEST_TEXT = 1 << 20
+LARGEST = 1 << 20  # of a file that is shown
+FEW = 20  # files that are tried
 LINES = 40
 SECONDS = 120
 
@@ -74,17 +75,17 @@ def difference(old: Entries, new: Entries, layer: str = "") -> Difference | None
     Args:
         layer: what the two are called.
     """
-    first, count = None, 0
-    for path in sorted({*old.nodes, *new.nodes}, key=order):
-        found = _fields(path, old, new)
-        if found is not None:
-            count += 1
-            first = first or (path, found)
-    if first is None:
+    found = [(path, each) for path in sorted({*old.nodes, *new.nodes}, key=order)
+             if (each := _fields(path, old, new))]
+    if not found:
         return None
-    path, (what, was, now) = first
-    text = _text(old, new, path) if what in ("content", "size") else ""
-    return Difference(layer, path, what, was, now, count, text)
+    path, (what, was, now) = found[0]
+    files = [path for path, (what, *_) in found if what in ("content", "size")][:FEW]
+    # Bytecode comes before its source: what a person can read says more of both.
+    text = next(filter(None, (_text(old, new, each) for each in files)), "")
+    if not text and what in ("content", "size"):
+        text = _diffoscope(old, new, path)
+    return Difference(layer, path, what, was, now, len(found), text)
 
 
 def _fields(path: str, old: Entries, new: Entries) -> tuple[str, str, str] | None:
@@ -106,32 +107,33 @@ def _fields(path: str, old: Entries, new: Entries) -> tuple[str, str, str] | Non
 
 
 def _text(old: Entries, new: Entries, path: str) -> str:
-    """What differs in two files; nothing where one is too large to look at."""
+    """What differs in two files; nothing where one is no text, or too large to look at."""
     nodes = old.nodes[path], new.nodes[path]
-    if any(node.size > LARGEST_TEXT for node in nodes):
+    if any(node.size > LARGEST for node in nodes):
         return ""
-    before, after = old.read(nodes[0]), new.read(nodes[1])
     try:
-        texts = [data.decode().splitlines() for data in (before, after) if b"\0" not in data]
+        texts = [data.decode().splitlines() for data in (old.read(nodes[0]), new.read(nodes[1]))
+                 if b"\0" not in data]
     except UnicodeDecodeError:
-        texts = []
+        return ""
     if len(texts) < 2:
-        return _diffoscope(path, before, after)
+        return ""
     lines = difflib.unified_diff(*texts, f"old{path}", f"new{path}", lineterm="", n=1)
     return _cut(lines)
 
 
-def _diffoscope(path: str, before: bytes, after: bytes) -> str:
+def _diffoscope(old: Entries, new: Entries, path: str) -> str:
     """What diffoscope says of two files that are no text, where it is installed."""
     program = shutil.which("diffoscope")
-    if program is None:
+    nodes = old.nodes[path], new.nodes[path]
+    if program is None or any(node.size > LARGEST for node in nodes):
         return ""
     with tempfile.TemporaryDirectory(prefix="apertus-audit.") as scratch:
         files = []
-        for side, data in (("old", before), ("new", after)):
+        for side, entries, node in zip(("old", "new"), (old, new), nodes, strict=True):
             file = Path(scratch, side, Path(path).name)
             file.parent.mkdir()
-            file.write_bytes(data)
+            file.write_bytes(entries.read(node))
             files.append(str(file))
         try:
             said = subprocess.run([program, "--text", "-", *files], capture_output=True,

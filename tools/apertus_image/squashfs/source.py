@@ -44,6 +44,9 @@ class Source(Protocol):
             scratch: a folder for what has to be decompressed; it stays until the check.
         """
 
+    def layer(self, number: int, scratch: Path) -> LayerTree:
+        """One layer's tree alone, counted from the lowest; arguments as for `read`."""
+
 
 class StoredImage:
     """An image whose layers lie in the store.
@@ -65,6 +68,11 @@ class StoredImage:
                   for layer in self._image.layers]
         return [LayerTree({entry.name: _node(entry) for entry in layer.entries})
                 for layer in stored], stored
+
+    def layer(self, number: int, scratch: Path) -> LayerTree:
+        """One layer's tree alone."""
+        paths = self._image.layers[number].paths
+        return LayerTree({entry.name: _node(entry) for entry in merged(paths, self._physical)})
 
 
 def _node(entry: Entry) -> Node:
@@ -112,10 +120,12 @@ class LayoutImage:
 
     def read(self, scratch: Path) -> tuple[list[LayerTree], list[StoredLayer]]:
         """Every blob is read and compared with its digest; only compressed ones are written out."""
-        trees = [self._tree(descriptor, diff_id, scratch / f"{number}.tar")
-                 for number, (descriptor, diff_id)
-                 in enumerate(zip(self._descriptors, self.layers, strict=True))]
-        return trees, []
+        return [self.layer(number, scratch) for number in range(len(self.layers))], []
+
+    def layer(self, number: int, scratch: Path) -> LayerTree:
+        """One layer's tree alone."""
+        return self._tree(self._descriptors[number], self.layers[number],
+                          scratch / f"{number}.tar")
 
     def _tree(self, descriptor: Descriptor, diff_id: str, plain: Path) -> LayerTree:
         blob = self._layout.blob(descriptor)
