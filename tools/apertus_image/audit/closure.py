@@ -1,21 +1,13 @@
-"""What a build is made of: the derivations that are built, and the fixed outputs they start from.
-
-Source: Nix manual, "Derivations": a `.drv` is one term, `Derive(outputs, inputs, …)`, whose
-strings, lists and tuples are written as Python writes them. The text has not changed in any
-version of Nix, unlike the JSON of `nix derivation show`.
-"""
+"""What a build is made of: derivations that are built, and the fixed outputs they start from."""
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 
-from apertus_image.errors import UserError
+from apertus_image.audit.derivations import Derivation
 from apertus_image.store.store import Store
 
 __all__ = ["Derivations", "derivations"]
-
-TERM = "Derive"
 
 
 @dataclass(frozen=True)
@@ -50,20 +42,10 @@ def derivations(path: str, store: Store) -> Derivations:
         if one in seen:
             continue
         seen.add(one)
-        outputs, inputs = _read(one, store)
-        if any(hash_ for _name, _path, _kind, hash_ in outputs):
-            fixed.update(output for _name, output, _kind, _hash in outputs)
+        derivation = Derivation.read(store.physical(one))
+        if derivation.fixed:
+            fixed.update(output for _name, output, *_ in derivation.outputs)
         else:
             built.add(one)
-            left += [each for each, _names in inputs]
+            left += derivation.inputs
     return Derivations(tuple(sorted(built)), tuple(sorted(fixed)))
-
-
-def _read(path: str, store: Store) -> tuple[list, list]:
-    try:
-        text = store.physical(path).read_text(encoding="utf-8", errors="surrogateescape")
-        outputs, inputs, *_ = ast.literal_eval(text.removeprefix(TERM))
-    except (OSError, ValueError, SyntaxError) as error:
-        raise UserError("a derivation cannot be read", where=path, got=error,
-                        next_step="nix-store --verify --repair") from error
-    return outputs, inputs

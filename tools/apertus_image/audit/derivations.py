@@ -32,12 +32,12 @@ class Derivation:
     """One derivation.
 
     Attributes:
-        out: store path of its output.
+        outputs: (name, store path, kind of hash, hash) of each; a fixed output has a hash.
         inputs: store paths of the derivations that it needs.
         args, env: as Nix would call the builder.
     """
 
-    out: str
+    outputs: tuple[tuple[str, str, str, str], ...]
     inputs: tuple[str, ...]
     args: tuple[str, ...]
     env: Mapping[str, str]
@@ -55,11 +55,21 @@ class Derivation:
                 raise ValueError(text[:40])
             # The ATerm form is Python's own of nested lists, tuples and texts.
             outputs, inputs, _, _, _, args, env = ast.literal_eval(text.removeprefix("Derive"))
-            return cls(dict((name, path) for name, path, *_ in outputs)["out"],
-                       tuple(path for path, _ in inputs), tuple(args), dict(env))
-        except (OSError, ValueError, SyntaxError, KeyError) as error:
+            return cls(tuple(outputs), tuple(path for path, _ in inputs), tuple(args), dict(env))
+        except (OSError, ValueError, SyntaxError, TypeError) as error:
             raise UserError("a derivation cannot be read", where=file, got=error,
-                            next_step="use a release of Nix that writes Derive(...)") from error
+                            expected="Derive(...), as Nix writes it",
+                            next_step="nix-store --verify --repair") from error
+
+    @property
+    def out(self) -> str:
+        """Store path of its first output."""
+        return self.outputs[0][1]
+
+    @property
+    def fixed(self) -> bool:
+        """Whether its outputs are known by their hash beforehand."""
+        return any(sha256 for *_, sha256 in self.outputs)
 
     @cached_property
     def spec(self) -> Any:
