@@ -99,8 +99,13 @@ def whole_or_absent(good, layout, tmp_path):
 
 
 def wait(process):
+    """Until it and what it started are gone: a child that was just forked has its lock too."""
     process.wait()
     process.stdout.close()
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.killpg(process.pid, 0)
+            time.sleep(0.01)
 
 
 def test_twenty_random_moments(run, whole_or_absent):
