@@ -65,7 +65,7 @@ def _unfit(text: bytes, size: int) -> bool:
 
 
 def _ascii(text: bytes) -> bytes:
-    return bytes(byte for byte in text if byte < 0x80)
+    return text if text.isascii() else bytes(byte for byte in text if byte < 0x80)
 
 
 def _split(name: bytes) -> tuple[bytes, bytes] | None:

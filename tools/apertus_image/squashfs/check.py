@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 from apertus_image.errors import UserError, raise_all
 from apertus_image.oci.ahead import ahead
 from apertus_image.squashfs import pseudo
+from apertus_image.squashfs.content import widen
 from apertus_image.squashfs.node import Node
 from apertus_image.squashfs.proof import Proof, StoredLayer
 
@@ -118,6 +119,7 @@ def _unpacked(file: Path, programs: Path, *, whole: bool) -> Iterator[BinaryIO]:
     with tempfile.TemporaryFile() as said:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, bufsize=CHUNK,
                               env={"LC_ALL": "C"}) as process:
+            widen(process.stdout.fileno())
             try:
                 yield process.stdout
             except UserError as error:

@@ -20,6 +20,7 @@ __all__ = ["Listed", "definitions", "read"]
 
 START = b"# START OF DATA - DO NOT MODIFY\n#\n"
 LETTERS = {"dir": b"D", "file": b"R", "link": b"S", "fifo": b"I"}
+LINE = re.compile(rb"([^\\ ]*(?:\\.[^\\ ]*)*) (\w) \d+ ([0-7]+) (\d+) (\d+)(?: (.*))?$")
 TYPES = {letter: name for name, letter in LETTERS.items()}
 
 
@@ -87,10 +88,10 @@ def read(stream: BinaryIO) -> list[Listed]:
 
 
 def _entry(line: bytes) -> Listed:
-    match = re.match(rb"((?:[^\\ ]|\\.)+) (\w) \d+ ([0-7]+) (\d+) (\d+)(?: (.*))?$", line)
+    match = LINE.match(line)
     if match is None:
         raise UserError("unsquashfs wrote a line that cannot be read", got=line[:200])
-    name = re.sub(rb"\\(.)", rb"\1", match[1])
+    name = re.sub(rb"\\(.)", rb"\1", match[1]) if b"\\" in match[1] else match[1]
     path = "/" if name == b"/" else "/" + os.fsdecode(name)
     kind = TYPES.get(match[2], match[2].decode())
     size, offset, target = 0, 0, ""

@@ -8,7 +8,6 @@ processors (notes on Enroot, 6).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 import subprocess
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from apertus_image.errors import UserError
-from apertus_image.squashfs.content import send, write_all
+from apertus_image.squashfs.content import send, widen, write_all
 from apertus_image.squashfs.node import Node
 from apertus_image.squashfs.pseudo import definitions
 
@@ -29,7 +28,7 @@ __all__ = ["COMPRESSORS", "FORMAT_VERSION", "Settings", "write"]
 FORMAT_VERSION = 2
 """Of the bits: raised whenever the same tree would give another file."""
 
-PIPE = 1 << 20  # bytes, the most that a user may ask for
+BATCH = 1 << 20  # bytes of lines
 # Of mksquashfs's queues. Its default is a quarter of the machine's: too much on a node, and the
 # bits should know as little of the machine's memory as of its processors.
 MEMORY = "1G"
@@ -142,14 +141,13 @@ def _failed(said: str, out: Path) -> UserError:
 
 
 def _feed(nodes: list[Node], pipe: int) -> None:
-    with contextlib.suppress(OSError):  # it is only faster so
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
+    widen(pipe)
     lying = {node.path for node in nodes if _lies(node)}
     lines, waiting = [], 0
     for line in definitions(nodes, lying):
         lines.append(line)
         waiting += len(line)
-        if waiting >= PIPE:
+        if waiting >= BATCH:
             write_all(pipe, b"".join(lines))
             lines, waiting = [], 0
     write_all(pipe, b"".join(lines))
