@@ -172,6 +172,12 @@ def test_ones_own_code_is_in_the_image_and_the_record(clone, reference, tmp_path
     assert record["application"]["layer"] == layers[-1] and layers[:3] == before[:3]
     verified = subprocess.run([clone / "tools/verify", done.stdout.strip()], capture_output=True)
     assert verified.returncode == 0
+    elsewhere = release(clone, tmp_path / "site", "--source", str(code), "--source-at", "/srv/t")
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    assert elsewhere.stdout != done.stdout
+    places = {json.loads(file.read_text())["application"]["path"]
+              for file in (tmp_path / "site/published").glob("*.record.json")}
+    assert places == {"/opt/train", "/srv/t"}
     # What git would show as changed is refused, and named.
     (code / "train.py").write_text("")
     refused = release(clone, tmp_path / "site", "--source", str(code))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from apertus_image.errors import UserError
 
-__all__ = ["USUAL_PLACE", "Place", "faults", "read", "write"]
+__all__ = ["USUAL_PLACE", "Place", "checked", "faults", "read", "write"]
 
 USUAL_PLACE = "/opt/nemo-rl"
 MARK, TREE = "apertus-source.json", "tree"

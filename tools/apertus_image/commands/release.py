@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from apertus_image.application.prepared import USUAL_PLACE
+from apertus_image.application.prepared import USUAL_PLACE, checked
 from apertus_image.build.maker import choose
 from apertus_image.commands.prefetch import bring
 from apertus_image.commands.project import PROJECT, maker_option, setup_option
@@ -101,13 +101,14 @@ def main(
         return
     if len(sources) > 1:
         raise UserError("one checkout can be added", got=", ".join(map(str, sources)))
+    checked(at)
     if image:
         profile = _with_image(profile, image)
     # The site's, else the one of this shell or self-contained folder.
     own = os.environ.get("APERTUS_STORE")
     store = Store(profile.store or (Path(own).resolve() if own else None))
     passed = gate(PROJECT, sources, allow_dirty=allow_dirty, store=store)
-    folder = _folder(profile, passed)
+    folder = _folder(profile, passed, at)
     if passed.dirty and not only:
         # What is not committed can be other tomorrow, so nothing of it is taken as done.
         shutil.rmtree(folder.path, ignore_errors=True)
@@ -136,10 +137,12 @@ def _with_image(profile: Profile, image: str) -> Profile:
     return Profile(**{**vars(profile), "image": image})
 
 
-def _folder(profile: Profile, passed: GateResult) -> Folder:
-    """One release's folder: what is released names it."""
+def _folder(profile: Profile, passed: GateResult, at: str) -> Folder:
+    """One release's folder: what is released, and where one's own code goes, names it."""
+    place = [at.strip("/").replace("/", "-")] if passed.sources and at != USUAL_PLACE else []
     parts = [profile.image, passed.project.commit[:12],
-             *(each.commit[:12] for each in passed.sources), *(["dirty"] if passed.dirty else [])]
+             *(each.commit[:12] for each in passed.sources), *place,
+             *(["dirty"] if passed.dirty else [])]
     return Folder(profile.scratch / FOLDERS / "-".join(parts))
 
 

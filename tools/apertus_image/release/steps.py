@@ -51,11 +51,16 @@ class _Build:
         path = build(context.project, context.profile.image, context.store, context.maker,
                      link=link, extra=extra)
         image = Image.load(context.store.physical(str(path)))
-        return {"json": str(path), "image": image.image_id,
+        return {"json": str(path), "image": image.image_id, "source": self._source(),
                 "layers": [layer.digest for layer in image.layers]}
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
-        return bool(self.context.store.valid([result["json"]]))
+        return (result["source"] == self._source()
+                and bool(self.context.store.valid([result["json"]])))
+
+    def _source(self) -> str | None:
+        """The user's own code with its place, as a store path: both are in the image."""
+        return self.context.application.path if self.context.application else None
 
 
 class _Push:
