@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 from apertus_image.errors import UserError
+from apertus_image.release import slurm
 from apertus_image.release.machine import go_on
 from apertus_image.release.state import Folder
 
@@ -83,6 +85,49 @@ def test_a_note_that_cannot_be_read_is_none(folder, content):
     (folder.path / "steps/b.json").write_text(content)
     go_on(three(log), folder)
     assert log == ["a", "b", "c", "b"]
+
+
+def test_a_note_that_was_edited_is_none(folder):
+    log = []
+    go_on(three(log), folder)
+    note = folder.path / "steps/b.json"
+    note.write_text(note.read_text().replace('"of": "b"', '"of": "x"'))
+    assert go_on(three(log), folder)["b"] == {"of": "b"}
+    assert log == ["a", "b", "c", "b"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"attempts": 1}', '{"attempts": 1, "started": ""}'])
+def test_a_count_of_attempts_that_cannot_be_read_begins_anew(folder, content):
+    folder.begun("b").write_text(content)
+    assert folder.attempted("b") == {}
+    go_on(three([]), folder)
+    assert folder.read("b").times["attempts"] == 1
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '[{"x": 1}]', '[{"job": 1, "steps": null}]'])
+def test_jobs_that_cannot_be_read_are_none(folder, content):
+    (folder.path / "jobs.json").write_text(content)
+    assert slurm.states(folder) == {}
+
+
+def test_a_folder_that_is_gone_or_full_is_one_error_and_it_goes_on_after(folder):
+    log = []
+    gone = Recorded("b", log, OSError(errno.ENOSPC, "No space left on device", "/s/x"))
+    with pytest.raises(UserError, match="the step b could not be finished") as caught:
+        go_on(three(log, b=gone), folder)
+    assert caught.value.where == "/s/x" and caught.value.got == "No space left on device"
+    (folder.path / "steps").rename(folder.path / "aside")
+    with pytest.raises(UserError, match="the step a could not be finished"):
+        go_on(three(log), folder)
+    (folder.path / "aside").rename(folder.path / "steps")
+    go_on(three(log), folder)
+    assert log == ["a", "b", "b", "c"]
+
+
+def test_a_lock_that_cannot_be_made_is_one_error(folder):
+    (folder.path / "lock").mkdir()
+    with pytest.raises(UserError, match="cannot be used"), folder.locked():
+        pass
 
 
 def test_two_processes_do_not_work_on_one_release(folder):

@@ -222,11 +222,8 @@ def status(profile: Profile, as_json: bool) -> None:
 def _rows(folder: Folder) -> list[dict[str, Any]]:
     queued, rows = slurm.states(folder), []
     for step in STEPS:
-        done, times = folder.read(step), {}
-        if done:
-            times = done.times
-        elif folder.begun(step).exists():
-            times = json.loads(folder.begun(step).read_bytes())
+        done = folder.read(step)
+        times = done.times if done else folder.attempted(step)
         jobs = [f"{each['job']} {queued[each['job']]}" for each in slurm.jobs(folder)
                 if step in each["steps"] and each["job"] in queued and not done]
         if "job" in times:

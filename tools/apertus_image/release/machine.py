@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from apertus_image.errors import UserError
 from apertus_image.release.state import Done, Folder, digest_of
 
 __all__ = ["Step", "go_on"]
@@ -49,6 +50,9 @@ def go_on(
     Args:
         only: stop after the last of these; those before them have to be done.
         tell: a step's name, and `done`, `begun` or `finished`.
+
+    Raises:
+        UserError: a step's; or a disk is full, or a folder gone.
     """
     results: dict[str, dict[str, Any]] = {}
     last = only[-1] if only else steps[-1].name
@@ -60,9 +64,16 @@ def go_on(
             results[step.name] = found.result
         else:
             tell(step.name, "begun")
-            times = folder.begin(step.name)
-            result = step.run(results)
-            folder.write(step.name, Done(result, before, {**times, "ended": round(time.time(), 3)}))
+            try:
+                times = folder.begin(step.name)
+                result = step.run(results)
+                times["ended"] = round(time.time(), 3)
+                folder.write(step.name, Done(result, before, times))
+            except OSError as error:
+                raise UserError(f"the step {step.name} could not be finished",
+                                where=error.filename or folder.path, got=error.strerror or error,
+                                next_step="mend that, make room if it is full, and give the same "
+                                "command again") from error
             tell(step.name, "finished")
             results[step.name] = result
         if step.name == last:

@@ -89,10 +89,12 @@ def _sbatch(slurm: Slurm, folder: Folder, script: Path, names: list[str], after:
 
 
 def jobs(folder: Folder) -> list[dict[str, Any]]:
-    """The jobs that were submitted last."""
+    """The jobs that were submitted last; none if their file is not as it was written."""
     try:
-        return json.loads((folder.path / "jobs.json").read_bytes())
-    except (OSError, ValueError):
+        return [{"job": int(each["job"]), "steps": list(each["steps"]),
+                 "attempt": int(each["attempt"])}
+                for each in json.loads((folder.path / "jobs.json").read_bytes())]
+    except (OSError, ValueError, KeyError, TypeError):
         return []
 
 
