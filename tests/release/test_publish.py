@@ -78,6 +78,22 @@ def test_the_pointer_is_moved_at_once(files, tmp_path):
     out = tmp_path / "out"
     publish(files, out)
     point(out, "latest", "a")
-    point(out, "latest", "v/b")
-    assert os.readlink(out / "latest") == "v/b" and (out / "latest").read_text() == "b"
-    assert sorted(path.name for path in out.iterdir()) == ["a", "latest", "v"]
+    (out / "b").write_text("b")
+    point(out, "latest", "b")
+    assert os.readlink(out / "latest") == "b" and (out / "latest").read_text() == "b"
+    assert sorted(path.name for path in out.iterdir()) == ["a", "b", "latest", "v"]
+
+
+@pytest.mark.parametrize(("name", "file"), [
+    ("a", "a"), ("v", "a"), ("../latest", "a"), ("", "a"),
+    ("latest", "v/b"), ("latest", "v"), ("latest", "../made/a"), ("latest", "none"),
+    ("latest", "/etc/passwd"),
+])
+def test_the_pointer_replaces_nothing_published_and_leads_nowhere_else(files, tmp_path, name, file):
+    out = tmp_path / "out"
+    publish(files, out)
+    before = sorted(out.rglob("*"))
+    with pytest.raises(UserError, match="no such file is published|name is taken"):
+        point(out, name, file)
+    assert sorted(out.rglob("*")) == before and (out / "a").read_text() == "a"
+    assert not (out / "a").is_symlink()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from apertus_image.application.prepared import USUAL_PLACE, checked
 from apertus_image.build.maker import choose
@@ -42,8 +43,11 @@ def say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def loaded(_context: click.Context, _option: click.Parameter, name: str) -> Profile:
-    """The profile; faults of the file are told as errors are."""
+def loaded(context: click.Context, option: click.Parameter, name: str) -> Profile:
+    """The profile, a subcommand's or the one before its name; faults are told as errors are."""
+    usual = context.get_parameter_source(option.name) == ParameterSource.DEFAULT
+    if usual and context.parent and "profile" in context.parent.params:
+        return context.parent.params["profile"]
     return command_errors(Profile.load)(name)
 
 
@@ -251,8 +255,6 @@ def point_to(profile: Profile, file: str, name: str | None) -> None:
     Example:
       tools/release point apertus-image-0.25.1-0123456789ab-ba9876543210.sqsh
     """
-    if not (profile.publish / file).is_file():
-        raise UserError("no such file is published", where=profile.publish / file)
     name = name or f"latest-{profile.image}.sqsh"
     point(profile.publish, name, file)
     click.echo(profile.publish / name)

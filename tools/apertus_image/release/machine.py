@@ -48,14 +48,14 @@ def go_on(
     is still there.
 
     Args:
-        only: stop after the last of these; those before them have to be done.
+        only: stop after the last of these; what is missing before it is done too.
         tell: a step's name, and `done`, `begun` or `finished`.
 
     Raises:
         UserError: a step's; or a disk is full, or a folder gone.
     """
     results: dict[str, dict[str, Any]] = {}
-    last = only[-1] if only else steps[-1].name
+    last = [step.name for step in steps if not only or step.name in only][-1]
     for step in steps:
         before = digest_of(list(results.values()))
         found = folder.read(step.name)

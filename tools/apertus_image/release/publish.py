@@ -61,7 +61,18 @@ def publish(files: Mapping[str, Path], folder: Path, readable: str = "all") -> l
 
 
 def point(folder: Path, name: str, file: str) -> None:
-    """Make the link NAME in a folder lead to FILE beside it, at once."""
+    """Make the link NAME in a folder lead to FILE beside it, at once.
+
+    Raises:
+        UserError: FILE is not a file there, or NAME is one: what is published stays.
+    """
+    if Path(file).name != file or not (folder / file).is_file():
+        raise UserError("no such file is published", where=folder, got=file,
+                        expected="the name of a file there")
+    if Path(name).name != name or ((folder / name).exists() and not (folder / name).is_symlink()):
+        raise UserError("the pointer's name is taken", where=folder / name,
+                        expected="a name that is free, or a link's",
+                        next_step="choose another --name")
     part = folder / f".{name}.{secrets.token_hex(4)}"
     try:
         part.symlink_to(file)

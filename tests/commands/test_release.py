@@ -1,0 +1,44 @@
+"""tools/release's options and its status, without a release."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from apertus_image.commands.release import main
+from apertus_image.release.state import Done, Folder
+from click.testing import CliRunner
+
+
+@pytest.fixture
+def site(tmp_path):
+    file = tmp_path / "site.yaml"
+    file.write_text(f"image: smoke-image\nscratch: {tmp_path}/scratch\n"
+                    f"publish: {{folder: {tmp_path}/published}}\n")
+    folder = Folder(tmp_path / "scratch/releases/one")
+    folder.make()
+    folder.write("build", Done({}, "", {"started": 1.0, "ended": 3.0, "attempts": 2}))
+    return file
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
+
+
+def test_a_profile_may_stand_before_or_after_a_subcommand(site):
+    for arguments in (("status", "--profile", site), ("--profile", site, "status"),
+                      ("--profile", "laptop", "status", "--profile", site)):
+        told = run(*arguments, "--json")
+        assert told.exit_code == 0
+        row = json.loads(told.stdout)["one"][1]
+        assert (row["step"], row["state"], row["took"]) == ("build", "done", "2 s")
+
+
+def test_a_status_of_damaged_notes_shows_those_steps_as_waiting(site):
+    steps = site.parent / "scratch/releases/one/steps"
+    (steps / "build.json").write_text((steps / "build.json").read_text().replace("1.0", '"x"'))
+    (steps / "push.begun").write_text("{}")
+    (steps.parent / "jobs.json").write_text('{"a": 1}')
+    told = run("status", "--profile", site)
+    assert told.exit_code == 0
+    assert [line.split()[1:] for line in told.output.splitlines()[1:]] == [["waiting"]] * 8
