@@ -106,6 +106,39 @@ def test_again_there_is_nothing_to_do(reference, clone):
                       for path in (reference / "published").rglob("*")}
 
 
+def test_a_release_whose_work_is_gone_is_made_again_beside_what_is_published(
+        reference, clone, tmp_path):
+    at = tmp_path / "site"
+    assert release(clone, at).returncode == 0
+    before = {path: path.read_bytes() for path in (at / "published").rglob("*") if path.is_file()}
+    shutil.rmtree(at / "scratch")
+    again = release(clone, at)
+    assert again.returncode == 0, again.stderr
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    signed = release(clone, at, "--sign", str(key))
+    assert signed.returncode == 0, signed.stderr
+    after = {path: path.read_bytes() for path in (at / "published").rglob("*") if path.is_file()}
+    more = after.keys() - before.keys()
+    assert [path.name.endswith(".record.json.sig") for path in more] == [True]
+    assert {path: after[path] for path in before} == before
+
+
+def test_an_export_that_was_damaged_after_its_check_is_not_published(clone, tmp_path):
+    at = tmp_path / "site"
+    assert release(clone, at, "--only", "record").returncode == 0
+    export = next((at / "scratch").rglob("*.sqsh"))
+    data = bytearray(export.read_bytes())
+    data[len(data) // 2] ^= 1
+    export.write_bytes(data)
+    refused = release(clone, at)
+    assert refused.returncode == 1 and "no longer what was written" in refused.stderr
+    assert not list((at / "published").glob("*"))
+    export.unlink()
+    done = release(clone, at)
+    assert done.returncode == 0, done.stderr
+
+
 def test_another_clone_gives_the_same_bytes(reference, tmp_path):
     other = clean_clone(tmp_path / "elsewhere/other")
     done = release(other, tmp_path / "site")

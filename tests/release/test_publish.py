@@ -39,6 +39,26 @@ def test_modes_are_the_profiles_whatever_the_umask(files, tmp_path, readable, fi
     assert modes(tmp_path / "out") == {".": folder, "a": file, "v": folder, "v/b": file}
 
 
+def test_folders_it_makes_on_the_way_can_be_entered_too(files, tmp_path):
+    old = os.umask(0o077)
+    try:
+        publish(files, tmp_path / "team/images", "all")
+    finally:
+        os.umask(old)
+    assert modes(tmp_path / "team") == {
+        ".": 0o2755, "images": 0o2755, "images/a": 0o444, "images/v": 0o2755, "images/v/b": 0o444}
+
+
+def test_a_folder_that_others_may_write_to_stays_so(files, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    out.chmod(0o770)
+    publish(files, out, "group")
+    assert modes(out)["."] == 0o2770
+    publish(files, out, "all")
+    assert modes(out)["."] == 0o2775
+
+
 def test_another_user_can_read_them_and_not_change_them(files):
     if os.geteuid() != 0:
         pytest.skip("not run: becoming another user needs root")

@@ -74,7 +74,8 @@ def steps_of(_context: click.Context, _option: click.Parameter, text: str | None
               help="Where they go in the image.")
 @click.option("--allow-dirty", is_flag=True,
               help="Try what is not committed; names say -dirty, and it is not published.")
-@click.option("--sign", "key", metavar="KEY", type=click.Path(path_type=Path), default=None,
+@click.option("--sign", "key", metavar="KEY", default=None,
+              type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Sign the record with this SSH key.")
 @click.option("--slurm", "by_slurm", is_flag=True, help="Submit the steps as dependent jobs.")
 @click.option("--only", metavar="STEPS", callback=steps_of,

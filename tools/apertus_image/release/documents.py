@@ -20,7 +20,19 @@ from apertus_image.release.source import ApplicationSource
 from apertus_image.release.state import Folder
 from apertus_image.store.store import Store
 
-__all__ = ["Documents"]
+__all__ = ["Documents", "is_makers", "is_signature"]
+
+SIGNATURE, ATTESTATION = ".record.json.sig", ".attestation.json"
+
+
+def is_signature(name: str) -> bool:
+    """Whether a document is the record's signature."""
+    return name.endswith(SIGNATURE)
+
+
+def is_makers(name: str) -> bool:
+    """Whether two who release one commit have different documents of this kind."""
+    return name.endswith((SIGNATURE, ATTESTATION))
 
 
 class Documents:
@@ -71,12 +83,12 @@ class Documents:
         }
         for file, data in fixed.items():
             self._put(file, data)
-        own = f"{name}.attestation.json"
+        own = f"{name}{ATTESTATION}"
         if not (self._folder.files / own).exists():
             write_whole(self._folder.files / own, self._attestation(record, maker, export["check"]))
         names = [*fixed, own]
         if key:
-            names.append(f"{name}.record.json.sig")
+            names.append(f"{name}{SIGNATURE}")
             write_whole(self._folder.files / names[-1], sign(record.bytes, key))
         return {
             "name": name, "record": record.digest,

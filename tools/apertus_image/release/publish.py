@@ -8,6 +8,7 @@ import filecmp
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from apertus_image.errors import UserError, raise_all
 from apertus_image.place.whole import synced
 from apertus_image.squashfs.final import name_it, remove_left, workplace
 
-__all__ = ["point", "publish"]
+__all__ = ["made", "point", "publish"]
 
 FILE_MODES = {"all": 0o444, "group": 0o440}
 FOLDER_MODES = {"all": 0o2755, "group": 0o2750}
@@ -44,20 +45,37 @@ def publish(files: Mapping[str, Path], folder: Path, readable: str = "all") -> l
                and not filecmp.cmp(source, target, shallow=False)),
               "{n} published files are others")
     try:
-        for made in sorted({target.parent for _, target in pairs}):
-            made.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(PermissionError):  # it is another user's, who chose
-                made.chmod(FOLDER_MODES[readable])
+        for each in sorted({target.parent for _, target in pairs}):
+            made(each, readable)
         for source, target in pairs:
             if not target.exists():
                 _put(source, target, FILE_MODES[readable])
-        for made in {target.parent for _, target in pairs}:
-            synced(made)
+        for each in {target.parent for _, target in pairs}:
+            synced(each)
     except OSError as error:
         raise UserError("the files cannot be published", where=error.filename2 or error.filename
                         or folder, got=error.strerror,
                         next_step="another folder in the profile, or make room") from error
     return [target for _, target in pairs]
+
+
+def made(folder: Path, readable: str) -> None:
+    """Make a folder, and those it lies in, that its readers can enter whatever the umask.
+
+    One that is there only becomes readable: who may write there, its owner has said.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    mode = FOLDER_MODES[readable]
+    if not folder.is_dir():
+        if not folder.parent.is_dir():
+            made(folder.parent, readable)
+        folder.mkdir(mode & 0o777, exist_ok=True)
+        folder.chmod(mode)
+    elif (now := stat.S_IMODE(folder.stat().st_mode)) | mode != now:
+        with contextlib.suppress(PermissionError):  # it is another user's, who chose
+            folder.chmod(now | mode)
 
 
 def point(folder: Path, name: str, file: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from apertus_image.registry.push import push, put_manifest
 from apertus_image.registry.referrers import attach
 from apertus_image.registry.state import State, default_folder
 from apertus_image.release.context import Context, Results
-from apertus_image.release.documents import Documents
-from apertus_image.release.publish import publish
+from apertus_image.release.documents import Documents, is_makers, is_signature
+from apertus_image.release.publish import made, publish
 from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import StoredImage
 
@@ -121,25 +122,10 @@ class _Check:
         lint = build(context.project, f"{context.profile.image}-lint", context.store,
                      context.maker, link=None, extra=extra)
         report = json.loads(context.store.physical(str(lint)).read_bytes())
-        found = self._sha256(results)
-        if found != results["export"]["record"]["sha256"]:
-            raise UserError("the export is no longer what was written",
-                            where=context.folder.files / results["export"]["file"],
-                            expected=results["export"]["record"]["sha256"], got=found,
-                            next_step="look at the disk; remove the file and release again")
-        return {"lint": report["checked"], "sha256": found}
+        return {"lint": report["checked"], "sha256": unchanged(context, results)}
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
         return result["sha256"] == results["export"]["record"]["sha256"]
-
-    def _sha256(self, results: Results) -> str:
-        file = self.context.folder.files / results["export"]["file"]
-        told, digest = self.context.progress("hashing", file.stat().st_size), hashlib.sha256()
-        with file.open("rb") as data:
-            while chunk := data.read(1 << 20):
-                digest.update(chunk)
-                told(len(chunk))
-        return digest.hexdigest()
 
 
 class _Record:
@@ -157,6 +143,8 @@ class _Record:
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
         files = self.context.folder.files
+        if self.context.key and not any(map(is_signature, result["documents"])):
+            return False
         return all((files / name).is_file() and _sha256(files / name) == sha256
                    for name, sha256 in result["documents"].items())
 
@@ -193,14 +181,17 @@ class _Publish:
 
     def run(self, results: Results) -> dict[str, Any]:
         context, name = self.context, results["record"]["name"]
-        files = context.folder.files
-        sqsh = files / f"{name}.sqsh"
-        if not sqsh.exists():
-            sqsh.hardlink_to(files / results["export"]["file"])
-        if word := stripe_made(context.profile.publish):
-            context.say(f"warning: {word}")
-        publish({each: files / each for each in (sqsh.name, *results["record"]["documents"])},
-                context.profile.publish, context.profile.readable)
+        folder, readable = context.profile.publish, context.profile.readable
+        with contextlib.suppress(OSError):  # told below
+            made(folder, readable)
+            if word := stripe(folder).warning:
+                context.say(f"warning: {word}")
+        sqsh = folder / f"{name}.sqsh"
+        if not sqsh.exists():  # what gets the name is what was checked
+            unchanged(context, results)
+        publish({sqsh.name: context.folder.files / results["export"]["file"],
+                 **{each: context.folder.files / each for each in self._documents(results)}},
+                folder, readable)
         tagged = None
         if context.profile.registry:
             tag = context.profile.registry.get("tag") or name.replace("+", "_")
@@ -208,18 +199,35 @@ class _Publish:
             with context.registry() as (client, target):
                 put_manifest(client, target.repository, tag, manifest)
             tagged = tag
-        return {"file": str(context.profile.publish / sqsh.name), "tag": tagged}
+        return {"file": str(sqsh), "tag": tagged}
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
         return False  # what is published already is compared, and stays
 
+    def _documents(self, results: Results) -> Iterator[str]:
+        """All but what says who made it, where another maker's is there already: his stays."""
+        for each in results["record"]["documents"]:
+            if not (is_makers(each) and (self.context.profile.publish / each).is_file()):
+                yield each
 
-def stripe_made(folder: Path) -> str | None:
-    """Stripe a folder, made if need be; a warning."""
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        return stripe(folder).warning
-    return None
+
+def unchanged(context: Context, results: Results) -> str:
+    """The SHA-256 of the export as it lies there now.
+
+    Raises:
+        UserError: it is not what was written.
+    """
+    file = context.folder.files / results["export"]["file"]
+    told, digest = context.progress("hashing", file.stat().st_size), hashlib.sha256()
+    with file.open("rb") as data:
+        while chunk := data.read(1 << 20):
+            digest.update(chunk)
+            told(len(chunk))
+    if digest.hexdigest() != (expected := results["export"]["record"]["sha256"]):
+        raise UserError("the export is no longer what was written", where=file, expected=expected,
+                        got=digest.hexdigest(),
+                        next_step="look at the disk; remove the file and release again")
+    return digest.hexdigest()
 
 
 def steps(context: Context) -> list[Any]:
