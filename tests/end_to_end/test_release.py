@@ -253,6 +253,39 @@ def test_slurm_runs_it_as_dependent_jobs(reference, clone, tmp_path, cluster):
     assert all(row[-1].isdigit() for row in rows)  # each by a job
 
 
+def test_jobs_are_submitted_once_and_only_for_the_state_that_was(clone, tmp_path, cluster):
+    at = tmp_path / "site"
+    file = profile(at, "slurm: {time: '1', attempts: 1, options: [--begin=now+1hour]}\n")
+    environment = surroundings(at) | cluster.environment
+
+    def submit():
+        return subprocess.run(command(clone, file, "--slurm"), capture_output=True, text=True,
+                              env=environment)
+
+    first = submit()
+    assert first.returncode == 0, first.stderr
+    queued = cluster.run("squeue", "--noheader", "--format=%i").split()
+    assert len(queued) == 4
+    again = submit()
+    assert again.returncode == 1 and "jobs in the queue" in again.stderr
+    assert cluster.run("squeue", "--noheader", "--format=%i").split() == queued
+    cluster.run("scancel", *queued)
+    cluster.wait()
+    # What a job would run, after the clone has gone on to another commit.
+    script = next(Path(first.stdout.strip()).glob("logs/prefetch.sh"))
+    git(clone, "commit", "--quiet", "--allow-empty", "--message", "later")
+    try:
+        job = subprocess.run(["sh", script], capture_output=True, text=True, env=environment)
+    finally:
+        git(clone, "reset", "--quiet", "--hard", "HEAD~1")
+    assert job.returncode == 1 and "another state of the clone" in job.stderr
+    assert [path.name for path in (at / "scratch/releases").iterdir()] == [
+        Path(first.stdout.strip()).name]
+    assert submit().returncode == 0  # jobs that have ended are no hindrance
+    cluster.run("scancel", *cluster.run("squeue", "--noheader", "--format=%i").split())
+    cluster.wait()
+
+
 # In the clone of the test below: a first attempt that is stuck in the export.
 STUCK = """\
 #!/bin/sh

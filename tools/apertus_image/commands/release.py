@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -80,6 +79,8 @@ def steps_of(_context: click.Context, _option: click.Parameter, text: str | None
 @click.option("--slurm", "by_slurm", is_flag=True, help="Submit the steps as dependent jobs.")
 @click.option("--only", metavar="STEPS", callback=steps_of,
               help="Stop after these steps, separated by commas; jobs are started so.")
+@click.option("--of", "submitted", metavar="NAME", default=None, hidden=True,
+              help="The release that a job was submitted for.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was released.")
 @maker_option
 @setup_option
@@ -87,8 +88,8 @@ def steps_of(_context: click.Context, _option: click.Parameter, text: str | None
 @command_errors
 def main(
     context: click.Context, profile: Profile, image: str | None, sources: tuple[Path, ...],
-    at: str, allow_dirty: bool, key: Path | None, by_slurm: bool, only: list[str], as_json: bool,
-    wanted: str,
+    at: str, allow_dirty: bool, key: Path | None, by_slurm: bool, only: list[str],
+    submitted: str | None, as_json: bool, wanted: str,
 ) -> None:
     """Release an image: gate, prefetch, build, push, export, check, record, attach, publish.
 
@@ -104,6 +105,9 @@ def main(
     """
     if context.invoked_subcommand:
         return
+    if by_slurm and only:
+        raise UserError("--slurm submits every step that is not done", got="--only too",
+                        next_step="say which steps are one job in the profile: slurm.jobs")
     if len(sources) > 1:
         raise UserError("one checkout can be added", got=", ".join(map(str, sources)))
     checked(at)
@@ -114,19 +118,22 @@ def main(
     store = Store(profile.store or (Path(own).resolve() if own else None))
     passed = gate(PROJECT, sources, allow_dirty=allow_dirty, store=store)
     folder = _folder(profile, passed, at)
-    if passed.dirty and not only:
-        # What is not committed can be other tomorrow, so nothing of it is taken as done.
-        shutil.rmtree(folder.path, ignore_errors=True)
+    if submitted not in (None, folder.path.name):
+        raise UserError("this job's release is of another state of the clone or checkout",
+                        where=PROJECT, expected=submitted, got=folder.path.name,
+                        next_step="check out the commit that was submitted, or release again")
+    # What is not committed can be other tomorrow, so nothing of it is taken as done.
+    afresh = passed.dirty and not only
     for place in (profile.publish, *([] if not profile.registry or "serve" not in profile.registry
                                      else [Path(profile.registry["serve"])])):
         if words := warning(place):
             say(f"warning: {words}")
     if by_slurm:
-        _submit(profile, folder, sources, at, allow_dirty, key, wanted, as_json)
+        _submit(profile, folder, sources, at, allow_dirty, afresh, key, wanted, as_json)
         return
     if passed.dirty:
         only = [step for step in only if step in TRIED] or [TRIED[-1]]
-    with folder.locked():
+    with folder.locked(afresh=afresh):
         results = _run(profile, store, wanted, folder, passed, sources, at, key, only)
     if passed.dirty and TRIED[-1] in results:
         say("not published, since it differs from its commit: commit, and release again")
@@ -179,17 +186,20 @@ def _run(profile: Profile, store: Store, wanted: str, folder: Folder, passed: Ga
 
 
 def _submit(profile: Profile, folder: Folder, sources: tuple[Path, ...], at: str,
-            allow_dirty: bool, key: Path | None, wanted: str, as_json: bool) -> None:
+            allow_dirty: bool, afresh: bool, key: Path | None, wanted: str, as_json: bool
+            ) -> None:
     if profile.slurm is None:
         raise UserError("the profile has no slurm part", where=profile.name,
                         next_step="--profile clariden, or a file of your own")
-    folder.make()
     command = [str(PROJECT / "tools/release"), "--profile", profile.origin,
-               "--image", profile.image, "--maker", wanted,
+               "--image", profile.image, "--maker", wanted, "--of", folder.path.name,
                *(["--allow-dirty"] if allow_dirty else []),
                *(["--sign", str(key.resolve())] if key else []),
                *(word for each in sources
                  for word in ("--source", str(each.resolve()), "--source-at", at))]
+    slurm.free(folder)
+    with folder.locked(afresh=afresh):
+        pass  # not while they are submitted: the first may start at once
     undone = [step for step in STEPS if folder.read(step) is None]
     submitted = slurm.submit(profile.slurm, folder, command, undone or [STEPS[-1]])
     for each in submitted:

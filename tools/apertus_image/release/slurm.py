@@ -20,11 +20,12 @@ from apertus_image.place.whole import write_whole
 from apertus_image.release.profile import Slurm
 from apertus_image.release.state import Folder
 
-__all__ = ["jobs", "states", "submit"]
+__all__ = ["free", "jobs", "states", "submit"]
 
 SCRIPT = """\
 #!/bin/sh
 # Written by tools/release; it can be submitted again by hand.
+cd {folder} || exit
 exec {command}
 """
 
@@ -47,21 +48,39 @@ def submit(slurm: Slurm, folder: Folder, command: Sequence[str], undone: Sequenc
             if not (names := [step for step in group if step in undone]):
                 continue
             script = folder.path / "logs" / f"{names[0]}.sh"
-            write_whole(script, SCRIPT.format(command=shlex.join(
-                [*command, "--only", ",".join(names)])).encode())
+            # Paths on the command line, in the profile and in variables are as they were here.
+            write_whole(script, SCRIPT.format(
+                folder=shlex.quote(os.getcwd()),  # noqa: PTH109
+                command=shlex.join([*command, "--only", ",".join(names)])).encode())
             attempts: list[int] = []
             for number in range(slurm.attempts):
                 job = _sbatch(slurm, folder, script, names, after, attempts)
                 attempts.append(job)
                 submitted.append({"job": job, "steps": names, "attempt": number + 1})
             after = attempts
-    except UserError:
+        write_whole(folder.path / "jobs.json", json.dumps(submitted, indent=1).encode())
+    except BaseException as error:
         if submitted:
             subprocess.run(["scancel", *(str(each["job"]) for each in submitted)],
                            capture_output=True)
+        if isinstance(error, OSError):
+            raise UserError("the jobs cannot be noted", where=error.filename or folder.path,
+                            got=error.strerror, next_step="make room, or name another scratch in "
+                            "the profile") from error
         raise
-    write_whole(folder.path / "jobs.json", json.dumps(submitted, indent=1).encode())
     return submitted
+
+
+def free(folder: Folder) -> None:
+    """Insist that no job of the release is in the queue: two would work on one folder.
+
+    Raises:
+        UserError: there are some.
+    """
+    if queued := states(folder):
+        raise UserError("this release has jobs in the queue already", where=folder.path,
+                        got=", ".join(f"{job} {state}" for job, state in queued.items()),
+                        next_step=f"wait for them, or: scancel {' '.join(map(str, queued))}")
 
 
 def _sbatch(slurm: Slurm, folder: Folder, script: Path, names: list[str], after: list[int],

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -97,8 +98,11 @@ class Folder:
         return times
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, afresh: bool = False) -> Iterator[None]:
         """While one process works on the release; the kernel frees the lock of a killed one.
+
+        Args:
+            afresh: remove all that an earlier one did.
 
         Raises:
             UserError: another works on it, or the folder cannot be written.
@@ -108,6 +112,8 @@ class Folder:
             try:
                 held = stack.enter_context((self.path / "lock").open("a+"))
                 self._take(held)
+                if afresh:
+                    self._clear()
                 for left in self.path.rglob(".*.part"):  # of a run that was killed
                     if left.is_file():
                         left.unlink()
@@ -116,6 +122,14 @@ class Folder:
                                 got=error.strerror, next_step="make room if it is full, or name "
                                 "another scratch in the profile") from error
             yield
+
+    def _clear(self) -> None:
+        for each in self.path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            elif each.name != "lock":
+                each.unlink()
+        self.make()
 
     def _take(self, held: TextIO) -> None:
         try:
