@@ -38,10 +38,25 @@ def test_every_fault_is_listed(tmp_path):
     (WHOLE + "registry: {repository: a}\n", "does not fit"),
     (WHOLE + "slurm: {time: '1', jobs: [[build], [prefetch]]}\n", "every step once"),
     (WHOLE.replace(":-/p", ""), "variable that is not set"),
+    (WHOLE.replace("smoke-image", "../../x"), "does not fit"),
 ])
 def test_one_fault_is_named(tmp_path, text, said):
     with pytest.raises(UserError, match=said):
         load(tmp_path, text)
+
+
+def test_a_file_that_is_no_text_is_one_error(tmp_path):
+    (tmp_path / "p.yaml").write_bytes(b"\xff")
+    with pytest.raises(UserError, match="no text"):
+        Profile.load(str(tmp_path / "p.yaml"))
+
+
+def test_another_image_is_one_that_can_be(tmp_path):
+    profile = load(tmp_path, WHOLE)
+    assert profile.of("apertus-image").image == "apertus-image"
+    for name in ("../../x", "a/b", "", "a b"):
+        with pytest.raises(UserError, match="no image has such a name"):
+            profile.of(name)
 
 
 def test_an_unknown_name_tells_the_known_ones():

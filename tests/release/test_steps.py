@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from apertus_image.release.context import Context
-from apertus_image.release.state import Folder
+from apertus_image.release.state import Done, Folder
 from apertus_image.release.steps import steps
 
 
@@ -40,3 +40,16 @@ def test_an_image_of_other_code_or_at_another_place_is_not_the_one_that_was_buil
     assert not holds(there, "/nix/store/at-b")
     assert not holds(there, None)
     assert not holds(Store(), "/nix/store/at-a")
+
+
+def test_inputs_that_are_gone_are_brought_again_unless_the_image_is_there(tmp_path):
+    folder = Folder(tmp_path / "release")
+    folder.make()
+    result = step("prefetch", tmp_path, bring=lambda _name: "/nix/store/in").run({})
+
+    def holds(*paths):
+        return step("prefetch", tmp_path, folder=folder, store=Store(*paths)).holds({}, result)
+
+    assert holds("/nix/store/in") and not holds()
+    folder.write("build", Done({"json": "/nix/store/i"}, "", {}))
+    assert holds("/nix/store/i") and not holds()

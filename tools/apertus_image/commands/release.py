@@ -12,7 +12,8 @@ import click
 from click.core import ParameterSource
 
 from apertus_image.application.prepared import USUAL_PLACE, checked
-from apertus_image.build.maker import choose
+from apertus_image.build.maker import Maker, choose
+from apertus_image.build.run import root
 from apertus_image.commands.prefetch import bring
 from apertus_image.commands.project import PROJECT, maker_option, setup_option
 from apertus_image.errors import UserError
@@ -112,7 +113,7 @@ def main(
         raise UserError("one checkout can be added", got=", ".join(map(str, sources)))
     checked(at)
     if image:
-        profile = _with_image(profile, image)
+        profile = profile.of(image)
     # The site's, else the one of this shell or self-contained folder.
     own = os.environ.get("APERTUS_STORE")
     store = Store(profile.store or (Path(own).resolve() if own else None))
@@ -145,10 +146,6 @@ def main(
         click.echo(folder.files / results["export"]["file"])
 
 
-def _with_image(profile: Profile, image: str) -> Profile:
-    return Profile(**{**vars(profile), "image": image})
-
-
 def _folder(profile: Profile, passed: GateResult, at: str) -> Folder:
     """One release's folder: what is released, and where one's own code goes, names it."""
     place = [at.strip("/").replace("/", "-")] if passed.sources and at != USUAL_PLACE else []
@@ -156,6 +153,12 @@ def _folder(profile: Profile, passed: GateResult, at: str) -> Folder:
              *(each.commit[:12] for each in passed.sources), *place,
              *(["dirty"] if passed.dirty else [])]
     return Folder(profile.scratch / FOLDERS / "-".join(parts))
+
+
+def _brought(name: str, store: Store, maker: Maker) -> str:
+    """Prefetch an image's inputs; the store path that keeps them."""
+    bring([name], store, maker)
+    return str(root(PROJECT, f"inputs-{name}", store, maker))
 
 
 def _run(profile: Profile, store: Store, wanted: str, folder: Folder, passed: GateResult,
@@ -168,7 +171,7 @@ def _run(profile: Profile, store: Store, wanted: str, folder: Folder, passed: Ga
         say(f"warning: {words}")
     work = Context(
         project=PROJECT, profile=profile, store=store, maker=maker, folder=folder, gate=passed,
-        application=application, bring=lambda name: bring([name], store, maker) and None,
+        application=application, bring=lambda name: _brought(name, store, maker),
         progress=lambda label, total: Progress(label, total).add, say=say, key=key)
 
     started = time.monotonic()

@@ -36,7 +36,7 @@ class Context:
         project: root of the clone.
         gate: what the gate has let pass.
         application: the user's own code, in the store already.
-        bring: prefetches one image's inputs.
+        bring: prefetches one image's inputs; the store path that holds them together.
         progress: given a label and a total of bytes, gives what is told the bytes done.
         say: told a line for the user.
         key: an SSH key that signs the record, or None.
@@ -49,7 +49,7 @@ class Context:
     folder: Folder
     gate: GateResult
     application: ApplicationSource | None
-    bring: Callable[[str], None]
+    bring: Callable[[str], str]
     progress: Telling
     say: Callable[[str], None]
     key: Path | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ PROFILES = Path(__file__).parent / "profiles"
 STEPS = ("prefetch", "build", "push", "export", "check", "record", "attach", "publish")
 
 TEXT = {"type": "string", "minLength": 1}
+IMAGE = {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_-]*$"}  # it names a folder too
 SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "required": ["image", "scratch", "publish"],
     "properties": {
-        "image": TEXT,
+        "image": IMAGE,
         "scratch": TEXT,
         "store": TEXT,
         "publish": {
@@ -100,6 +101,17 @@ class Profile:
     registry: Mapping[str, Any] | None = None
     slurm: Slurm | None = None
 
+    def of(self, image: str) -> Profile:
+        """The same for another image.
+
+        Raises:
+            UserError: no image has such a name.
+        """
+        if not jsonschema.Draft202012Validator(IMAGE).is_valid(image):
+            raise UserError("no image has such a name", got=repr(image),
+                            next_step="tools/build --help names them")
+        return replace(self, image=image)
+
     @classmethod
     def load(cls, name: str, environment: Mapping[str, str] | None = None) -> Profile:
         """Read a profile by its name, or a file by its path.
@@ -117,6 +129,9 @@ class Profile:
             known = ", ".join(sorted(each.stem for each in PROFILES.glob("*.yaml")))
             raise UserError("no such profile", where=file, got=error.strerror,
                             expected=f"a file, or one of: {known}") from error
+        except UnicodeDecodeError as error:
+            raise UserError("a profile is no text", where=file, expected="UTF-8",
+                            got=error) from error
         try:
             data = yaml.safe_load(text)
         except yaml.YAMLError as error:

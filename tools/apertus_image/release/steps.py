@@ -33,11 +33,14 @@ class _Prefetch:
         self.context = context
 
     def run(self, results: Results) -> dict[str, Any]:
-        self.context.bring(self.context.profile.image)
-        return {"image": self.context.profile.image}
+        image = self.context.profile.image
+        return {"image": image, "inputs": self.context.bring(image)}
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
-        return result["image"] == self.context.profile.image
+        """The inputs may go once the image is there."""
+        built = self.context.folder.read("build")
+        return (result["image"] == self.context.profile.image and bool(self.context.store.valid(
+            [result["inputs"], *([built.result["json"]] if built else [])])))
 
 
 class _Build:

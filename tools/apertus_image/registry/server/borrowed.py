@@ -54,7 +54,9 @@ def borrowed(path: Path, *, cache: bool = False) -> Iterator[str]:
         time.sleep(0.2)
     command = [sys.executable, "-m", __name__, str(path), str(os.getpid())]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+    # A session of its own: a terminal's Ctrl-C is for the task, which still needs it to end well.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment,
+                          start_new_session=True) as server:
         try:
             address = server.stdout.readline().strip()
             if not address:
