@@ -54,6 +54,23 @@ def test_another_tasks_server_is_not_relied_on(tmp_path, monkeypatch):
                 pass
 
 
+def test_ctrl_c_is_the_tasks_to_act_on(tmp_path):
+    code = ("import sys, time; from pathlib import Path;"
+            "from apertus_image.registry.server.borrowed import borrowed\n"
+            "from apertus_image.registry.server.process import answers\n"
+            "with borrowed(Path(sys.argv[1])) as address:\n"
+            "    try: print(address, flush=True); sys.stdin.read()\n"
+            # A moment, in which a server that was told to stop would have.
+            "    except KeyboardInterrupt: time.sleep(1); print(answers(address), flush=True)")
+    task = subprocess.Popen([sys.executable, "-c", code, tmp_path / "r"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True, start_new_session=True,
+                            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    address = task.stdout.readline().strip()
+    os.killpg(task.pid, signal.SIGINT)  # as a terminal sends it, to all of its foreground
+    assert task.communicate()[0].strip() == "True"
+    assert not answers(address) and Folder(tmp_path / "r").holder() is None
+
+
 def test_a_killed_task_leaves_no_server_and_the_next_one_gets_the_folder(tmp_path):
     code = ("import sys, time; from pathlib import Path;"
             "from apertus_image.registry.server.borrowed import borrowed\n"

@@ -13,6 +13,7 @@ import jsonschema
 import yaml
 
 from apertus_image.errors import UserError, raise_all
+from apertus_image.registry.reference import Reference
 
 __all__ = ["PROFILES", "STEPS", "Profile", "Slurm"]
 
@@ -138,6 +139,7 @@ class Profile:
             raise UserError("a profile is no YAML", where=file, got=error) from error
         raise_all(_faults(data, file), "the profile has {n} faults")
         data = _expanded(data, file, os.environ if environment is None else environment)
+        _nameable(data.get("registry"), file)
         slurm = data.get("slurm")
         if slurm:
             slurm = {**slurm, "options": tuple(slurm.get("options", ())),
@@ -157,6 +159,23 @@ def _faults(data: Any, file: Path) -> Iterator[UserError]:
         at = "/".join(map(str, error.absolute_path)) or "the file"
         yield UserError("a profile does not fit its schema", where=f"{file}: {at}",
                         got=error.message, next_step="docs/release.md describes every key")
+
+
+def _nameable(registry: Mapping[str, Any] | None, file: Path) -> None:
+    """Names that no registry takes are told now, not after the build."""
+    if registry:
+        tag = f":{registry['tag']}" if "tag" in registry else ""
+        host = registry.get("host", "localhost")
+        text, why = f"{host}/{registry['repository']}{tag}", ""
+        try:
+            if Reference.parse(text).host != host:
+                why = "a host has no /"
+        except UserError as error:
+            why = error.got
+        if why:
+            raise UserError("a profile's registry cannot be named so", where=f"{file}: registry",
+                            expected="host, repository and tag as in HOST[:PORT]/REPOSITORY:TAG",
+                            got=f"{text}: {why}")
 
 
 def _whole(jobs: tuple[tuple[str, ...], ...], file: Path) -> None:
