@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 import subprocess
 import tempfile
@@ -57,6 +59,27 @@ def test_a_folder_that_others_may_write_to_stays_so(files, tmp_path):
     assert modes(out)["."] == 0o2770
     publish(files, out, "all")
     assert modes(out)["."] == 0o2775
+
+
+def test_a_folder_of_a_group_one_is_not_in_takes_what_all_may_read(files, tmp_path, monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_link(os.link))
+    monkeypatch.setattr(shutil, "chown", refuse)
+    publish(files, tmp_path / "out", "all")
+    assert (tmp_path / "out/a").read_text() == "a"
+    with pytest.raises(UserError, match="cannot be published"):
+        publish(files, tmp_path / "group", "group")
+
+
+def no_link(link):
+    """os.link, but not between two file systems: from outside of the published folder."""
+    def linked(source, target):
+        if Path(source).parent.suffix != ".part":
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        link(source, target)
+    return linked
 
 
 def test_another_user_can_read_them_and_not_change_them(files):

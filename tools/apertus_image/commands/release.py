@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ TRIED = STEPS[: STEPS.index("record") + 1]
 
 
 def say(line: str) -> None:
-    """A line on stderr."""
-    click.echo(line, err=True)
+    """A line on stderr, in the place of one of progress."""
+    click.echo(f"\r\x1b[K{line}" if sys.stderr.isatty() else line, err=True)
 
 
 def loaded(context: click.Context, option: click.Parameter, name: str) -> Profile:

@@ -113,5 +113,9 @@ def _put(source: Path, target: Path, mode: int) -> None:
             os.link(source, part)
         except OSError:
             shutil.copyfile(source, part)
-            shutil.chown(part, group=target.parent.stat().st_gid)
+            try:
+                shutil.chown(part, group=target.parent.stat().st_gid)
+            except PermissionError:  # not one of the folder's group; all others may read it anyway
+                if not mode & stat.S_IROTH:
+                    raise
         name_it(part, target, replace=False, mode=mode)  # another of the same bytes may be first
