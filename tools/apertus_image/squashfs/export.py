@@ -192,7 +192,8 @@ def _beside(final: Path, record: dict[str, Any]) -> None:
 def _occupied(final: Path, got: str) -> UserError:
     return UserError("another file has the export's name", where=final, got=got,
                      expected="no file, or this very export",
-                     next_step="give another name with -o, or replace it with --force")
+                     next_step="remove it if it is damaged, give another name with -o, or replace it "
+                     "with --force")
 
 
 def _room(folder: Path, size: int) -> None:
@@ -201,7 +202,7 @@ def _room(folder: Path, size: int) -> None:
     if free < size:
         raise UserError("not enough room for the export", where=folder,
                         expected=f"{size} bytes, should nothing compress", got=f"{free} bytes",
-                        next_step="make room, or choose another folder with -o")
+                        next_step="make room, or choose another folder: -o, a profile's scratch")
 
 
 def _sha256(file: Path) -> str:
