@@ -192,8 +192,8 @@ def _beside(final: Path, record: dict[str, Any]) -> None:
 def _occupied(final: Path, got: str) -> UserError:
     return UserError("another file has the export's name", where=final, got=got,
                      expected="no file, or this very export",
-                     next_step="remove it if it is damaged, give another name with -o, or replace it "
-                     "with --force")
+                     next_step="remove it if it is damaged, give another name with -o, or replace "
+                     "it with --force")
 
 
 def _room(folder: Path, size: int) -> None:
