@@ -87,6 +87,8 @@ def cluster(folder: Path) -> Iterator[Slurm]:
     missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
         pytest.skip(f"not run: {', '.join(missing)} missing (slurm-wlm, munge)")
+    if " - cgroup" not in Path("/proc/self/mountinfo").read_text():
+        pytest.skip("not run: slurmd wants a cgroup file system, and none is mounted")
     if os.geteuid() != 0:
         pytest.skip("not run: Slurm's daemons are started as root here")
     for name in ("state", "spool"):

@@ -113,7 +113,9 @@ def _extract(clone: Path, commit: str, folder: Path) -> None:
     try:
         git(clone, "archive", "--format=tar", f"--output={packed}", commit)
         with tarfile.open(packed) as tar:
-            tar.extractall(folder, filter="data")
+            # Debian 12's Python has no filters yet; what git writes needs none.
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(folder)
     finally:
         packed.unlink(missing_ok=True)
 

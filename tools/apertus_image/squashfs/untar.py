@@ -51,7 +51,16 @@ class _Entry(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes, encoding: str, errors: str) -> _Entry:
-        entry = super().frombuf(buf, encoding, errors)
+        return cls._mended(super().frombuf(buf, encoding, errors), buf, encoding, errors)
+
+    @classmethod
+    def _frombuf(cls, buf: bytes, encoding: str, errors: str, **options: bool) -> _Entry:
+        # Where Python has this, it calls it for a file's headers, and `frombuf` for no other.
+        return cls._mended(super()._frombuf(buf, encoding, errors, **options), buf, encoding,
+                           errors)
+
+    @classmethod
+    def _mended(cls, entry: _Entry, buf: bytes, encoding: str, errors: str) -> _Entry:
         if buf[257:265] == GNU_MAGIC:
             entry.name = buf[:100].split(b"\0")[0].decode(encoding, errors)
         return entry
