@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from apertus_image.audit.report import Difference
-from apertus_image.squashfs.content import contents
+from apertus_image.squashfs.content import contents, sha256_of
 from apertus_image.squashfs.node import Node, order
 from apertus_image.squashfs.tree import LayerTree
 
@@ -54,14 +53,7 @@ def entries_of(layer: LayerTree, progress: Callable[[int], None] = lambda _bytes
     nodes |= {f"{path} (opaque)": Node(f"{path} (opaque)", "opaque", 0) for path in layer.opaque}
 
     def hashed(node: Node) -> str:
-        if node.sha256:
-            return node.sha256
-        digest = hashlib.sha256()
-        for piece in node.pieces:
-            for data in contents(piece):
-                digest.update(data)
-                progress(len(data))
-        return digest.hexdigest()
+        return sha256_of(node, progress)
 
     def read(node: Node) -> bytes:
         return b"".join(data for piece in node.pieces for data in contents(piece))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from apertus_image.errors import UserError
-from apertus_image.squashfs.node import Piece
+from apertus_image.squashfs.node import Node, Piece
 
-__all__ = ["contents", "send", "widen", "write_all"]
+__all__ = ["contents", "send", "sha256_of", "widen", "write_all"]
 
 CHUNK = 1 << 20
 ZEROS = bytes(CHUNK)
@@ -38,6 +39,22 @@ def contents(piece: Piece) -> Iterator[bytes]:
                 raise _shorter(piece, done)
             done += len(data)
             yield data
+
+
+def sha256_of(node: Node, progress: Callable[[int], None] = lambda _bytes: None) -> str:
+    """SHA-256 (hex) of a file's bytes, read now unless its layer has been read for it already.
+
+    Raises:
+        UserError: as for `contents`.
+    """
+    if node.sha256:
+        return node.sha256
+    digest = hashlib.sha256()
+    for piece in node.pieces:
+        for data in contents(piece):
+            digest.update(data)
+            progress(len(data))
+    return digest.hexdigest()
 
 
 def send(piece: Piece, pipe: int) -> None:

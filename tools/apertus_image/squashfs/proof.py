@@ -15,7 +15,7 @@ from typing import NamedTuple
 from apertus_image.errors import UserError
 from apertus_image.oci import tar
 from apertus_image.oci.merge import Entry
-from apertus_image.squashfs.content import contents
+from apertus_image.squashfs.content import contents, sha256_of
 from apertus_image.squashfs.node import Node, Piece
 
 __all__ = ["Proof", "StoredLayer", "differs"]
@@ -65,7 +65,7 @@ class Proof:
         """The file's bytes have all been told."""
         if found := self._tar_of.get(node.path):
             found.end(node.size)
-        elif (got := self._digest.hexdigest()) != (wanted := _sha256_of(node)):
+        elif (got := self._digest.hexdigest()) != (wanted := sha256_of(node)):
             self._differing.append(differs(node.path, wanted, got))
 
     def differing_files(self) -> list[UserError]:
@@ -122,13 +122,3 @@ class _Tar:
 
 def _file_of(node: Node | None) -> str:
     return node.pieces[0].file if node and node.pieces else ""
-
-
-def _sha256_of(node: Node) -> str:
-    if node.sha256:
-        return node.sha256
-    digest = hashlib.sha256()
-    for piece in node.pieces:
-        for data in contents(piece):
-            digest.update(data)
-    return digest.hexdigest()
