@@ -17,6 +17,7 @@ from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import StoredImage
 from apertus_image.tree.machine import MACHINES, this_machine
 from support import bare, images
+from support.checkout import clean_clone
 
 PINS = images.PROJECT / "nix/pins"
 OTHER = next(each for each in MACHINES.values() if each != this_machine())
@@ -27,8 +28,13 @@ pytestmark = [
 ]
 
 
-def bootstrap(folder, *options, umask=-1):
-    return subprocess.run([images.PROJECT / "tools/bootstrap", folder, *options, "--json"],
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    return clean_clone(tmp_path_factory.mktemp("project") / "clone")
+
+
+def bootstrap(clone, folder, *options, umask=-1):
+    return subprocess.run([clone / "tools/bootstrap", folder, *options, "--json"],
                           capture_output=True, text=True, umask=umask)
 
 
@@ -39,17 +45,17 @@ def here(machine):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(clone, tmp_path_factory):
     if not here(this_machine()):
         pytest.skip("not run: the folder's inputs are not in the store (tools/bootstrap DIR)")
     folder = tmp_path_factory.mktemp("made") / "folder"
-    result = bootstrap(folder)
+    result = bootstrap(clone, folder)
     assert result.returncode == 0, result.stderr
     return folder
 
 
-def test_two_folders_are_the_same_bytes(made, tmp_path):
-    other = bootstrap(tmp_path / "b", umask=0o077)
+def test_two_folders_are_the_same_bytes(clone, made, tmp_path):
+    other = bootstrap(clone, tmp_path / "b", umask=0o077)
     assert other.returncode == 0, other.stderr
     assert nar_sha256(made) == nar_sha256(tmp_path / "b")
     listing = ["find", ".", "-printf", "%P %m %T@ %l\n"]
@@ -59,17 +65,17 @@ def test_two_folders_are_the_same_bytes(made, tmp_path):
     assert one == two and len(one) > 1000
 
 
-def test_made_again_it_is_there_and_what_is_damaged_is_made_whole(made):
+def test_made_again_it_is_there_and_what_is_damaged_is_made_whole(clone, made):
     before = nar_sha256(made)
-    assert "is there already" in bootstrap(made).stderr
+    assert "is there already" in bootstrap(clone, made).stderr
     (made / "current/libexec/git").write_bytes(b"purged")
-    assert "is there already" not in bootstrap(made).stderr
+    assert "is there already" not in bootstrap(clone, made).stderr
     assert nar_sha256(made) == before
 
 
-def test_a_killed_run_leaves_no_version_and_the_next_removes_what_it_left(made, tmp_path):
+def test_a_killed_run_leaves_no_version_and_the_next_removes_what_it_left(clone, made, tmp_path):
     folder = tmp_path / "folder"
-    run = subprocess.Popen([images.PROJECT / "tools/bootstrap", folder], stdout=subprocess.PIPE,
+    run = subprocess.Popen([clone / "tools/bootstrap", folder], stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT)
     while run.poll() is None and not [*folder.glob(".content.*.part/new/*")]:
         time.sleep(0.02)
@@ -77,22 +83,22 @@ def test_a_killed_run_leaves_no_version_and_the_next_removes_what_it_left(made, 
     assert run.wait() == -signal.SIGKILL and run.stdout.read() == b""
     left = [each.name for each in folder.iterdir()]
     assert left and all(name.startswith(".content.") for name in left)
-    assert bootstrap(folder).returncode == 0
+    assert bootstrap(clone, folder).returncode == 0
     assert sorted(each.name for each in folder.iterdir()) == sorted(
         [(made / "current").resolve().name, "bin", "current"])
 
 
-def test_another_folder_is_refused(tmp_path):
+def test_another_folder_is_refused(clone, tmp_path):
     (tmp_path / "mine.txt").touch()
-    refused = bootstrap(tmp_path)
+    refused = bootstrap(clone, tmp_path)
     assert refused.returncode == 1 and "something else has the name" in refused.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_another_machines_folder_is_made_here(tmp_path):
+def test_another_machines_folder_is_made_here(clone, tmp_path):
     if not here(OTHER):
         pytest.skip(f"not run: the inputs for {OTHER.name} are not in the store")
-    result = bootstrap(tmp_path / "f", "--machine", OTHER.name)
+    result = bootstrap(clone, tmp_path / "f", "--machine", OTHER.name)
     assert result.returncode == 0, result.stderr
     head = (tmp_path / "f/current/libexec/nix").read_bytes()[:20]
     assert int.from_bytes(head[18:20], "little") == OTHER.elf_machine
@@ -100,8 +106,8 @@ def test_another_machines_folder_is_made_here(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def machine(made, tmp_path_factory):
-    """A bare machine with a copy of the folder, and the smoke image's inputs in /inputs."""
+def machine(made, clone, tmp_path_factory):
+    """A bare machine with a copy of the folder, a clone, and all inputs in /inputs."""
     if not bare.possible():
         pytest.skip("not run: no root, or no user namespaces")
     wanted, boot = inputs(PINS, ["smoke-image"], this_machine())
@@ -113,8 +119,10 @@ def machine(made, tmp_path_factory):
     root.parent.parent.chmod(0o755)
     root.parent.chmod(0o755)
     subprocess.run(["cp", "-a", made, root / "home/folder"], check=True)
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", clone, root / "home/clone"],
+                   check=True)
     (root / "inputs").mkdir()
-    for each in wanted:
+    for each in [*wanted, *plan.inputs(PINS, this_machine())]:
         shutil.copy(images.STORE.physical(each.store_path), root / "inputs" / each.pin.file)
     # Its packages are not kept once it is unpacked: it comes from a folder of Nix's own.
     subprocess.run(["nix", *images.STORE.nix_args(), "copy", "--to",
@@ -161,6 +169,19 @@ def test_the_versions_are_not_written_to(machine, made):
     assert nar_sha256(machine / "home/folder" / version) == nar_sha256(made / version)
 
 
+def test_the_machine_brings_a_folder_of_its_own_by_the_pins_alone(machine, made):  # acceptance 5
+    """With sh, sed, tar and xz, in a clone; the folder is the one that is made anywhere else."""
+    folder = json.loads((made / "current/bundle.json").read_text())
+    bootstrapped = bare.run(machine, "/home/clone/tools/bootstrap", "/home/its own", "--json",
+                            HOME="/home", **INPUTS)
+    assert bootstrapped.returncode == 0, bootstrapped.stderr
+    assert json.loads(bootstrapped.stdout) == folder
+    own = machine / "home/its own" / folder["identity"][:12]
+    assert nar_sha256(own) == nar_sha256((made / "current").resolve())
+    left = [path.name for path in (machine / "home/.cache/apertus-image/seed").rglob("*")]
+    assert left == []
+
+
 PROFILE = """
 image: smoke-image
 scratch: /home/scratch
@@ -174,17 +195,10 @@ registry:
 
 
 def test_a_release_from_a_clone_has_the_bits_of_the_ordinary_way(machine):  # acceptance 5
-    """With the folder's git, Nix, docker-registry and SquashFS programs."""
-    subprocess.run(["git", "-c", f"safe.directory={images.PROJECT}/.git", "clone", "--quiet",
-                    "--bare", images.PROJECT, machine / "tmp/clone.git"], check=True)
-    bare.own(machine / "tmp/clone.git")
+    """On the folder that was made there: its git, Nix, docker-registry and SquashFS programs."""
     (machine / "tmp/profile.yaml").write_text(PROFILE)
-    git = bare.run(machine, "/home/folder/current/programs/git", "clone", "--quiet",
-                   "/tmp/clone.git", "/home/clone", HOME="/home")
-    assert git.returncode == 0, git.stderr
-    released = bare.run(
-        machine, "/home/clone/tools/release", "--profile", "/tmp/profile.yaml", "--maker",
-        "emitter", "--json", HOME="/home", APERTUS_BOOTSTRAP="/home/folder", **INPUTS)
+    released = bare.run(machine, "/home/clone/tools/release", "--profile", "/tmp/profile.yaml",
+                        "--maker", "emitter", "--json", HOME="/home", **INPUTS)
     assert released.returncode == 0, released.stderr
     theirs = json.loads(released.stdout)
     ours = StoredImage(Image.load(images.built("smoke-image")))
@@ -192,13 +206,21 @@ def test_a_release_from_a_clone_has_the_bits_of_the_ordinary_way(machine):  # ac
     assert theirs["build"]["image"] == wanted.record["image"]
     published = machine / theirs["publish"]["file"].lstrip("/")
     assert published.read_bytes() == wanted.path.read_bytes()
-    verified = bare.run(machine, "/home/folder/bin/verify", theirs["publish"]["file"], "--full")
+
+
+def test_a_copied_folder_serves_a_clone_too(machine):
+    """Whatever the clone has of its own."""
+    published = str(next((machine / "home/published").glob("*.sqsh"))).removeprefix(str(machine))
+    verified = bare.run(machine, "/home/clone/tools/verify", published, "--full",
+                        APERTUS_BOOTSTRAP="/home/folder")
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    written = bare.run(machine, "/home/folder/bin/edf", "write", theirs["publish"]["file"],
+    written = bare.run(machine, "/home/folder/bin/edf", "write", published,
                        "--workload", "one-node", "-o", "/tmp/x.toml")
     assert written.returncode == 0, written.stderr
     linted = bare.run(machine, "/home/folder/bin/edf", "lint", "/tmp/x.toml", "--strict")
     assert (linted.returncode, linted.stdout) == (0, "")
+    refused = bare.run(machine, "/home/clone/tools/test")
+    assert refused.returncode == 3 and "tools/test --setup" in refused.stderr
 
 
 def test_without_user_namespaces_a_build_is_one_error(machine):

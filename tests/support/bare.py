@@ -1,4 +1,4 @@
-"""A bare machine: sh and coreutils, an ordinary user, no root, no /nix, no daemon, no Python."""
+"""A bare machine: sh, sed, tar and xz; an ordinary user, no root, /nix, daemon or Python."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import subprocess
 from pathlib import Path
 
 USER = 12345
+PROGRAMS = ("cat", "chmod", "cp", "cut", "date", "dirname", "env", "head", "id", "ls", "mkdir",
+            "mv", "readlink", "rm", "sed", "sh", "sha256sum", "sort", "tail", "tar", "tr", "uname",
+            "wc", "xz")
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x1000, 0x4000, 0x40000, 2
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 
@@ -20,7 +23,7 @@ def machine(root: Path, busybox: Path) -> Path:
     (root / "tmp").chmod(0o1777)
     (root / "bin/busybox").write_bytes(busybox.read_bytes())
     (root / "bin/busybox").chmod(0o755)
-    for name in ("cat", "cp", "dirname", "env", "id", "ls", "mkdir", "readlink", "rm", "sh", "tr"):
+    for name in PROGRAMS:
         (root / "bin" / name).symlink_to("busybox")
     (root / "etc/passwd").write_text(f"user:x:{USER}:{USER}::/home:/bin/sh\n")
     own(root / "home")

@@ -23,9 +23,9 @@ def clean_clone(folder: Path, date: str = "2026-01-01T00:00:00Z") -> Path:
     Two clones of one state have one commit, whatever their folders.
     """
     git(images.PROJECT, "clone", "--quiet", "--no-hardlinks", images.PROJECT, folder)
-    changed = subprocess.run(
-        ["git", "-C", images.PROJECT, "ls-files", "-z", "--modified", "--others",
-         "--exclude-standard"], check=True, capture_output=True, text=True).stdout.split("\0")
+    changed = [name for listing in (("diff", "-z", "--name-only", "HEAD"),
+                                    ("ls-files", "-z", "--others", "--exclude-standard"))
+               for name in git(images.PROJECT, *listing).split("\0")]
     for name in filter(None, changed):
         source = images.PROJECT / name
         (folder / name).unlink(missing_ok=True)

@@ -26,14 +26,15 @@ from apertus_image.fetch.plan import Input
 from apertus_image.squashfs.final import remove_left, workplace
 from apertus_image.tree.machine import Machine
 
-__all__ = ["RECORD", "SCHEMA", "Made", "make"]
+__all__ = ["RECORD", "SCHEMA", "Made", "link", "make"]
 
 SCHEMA = "apertus-image/bundle/1"
 RECORD = "bundle.json"
 OWN = re.compile(r"[0-9a-f]{12}|current|bin|store|var|\..*")
 """Names that a self-contained folder holds."""
 TIME = 1
-SKIPPED = {".git", ".venv", ".roots", "result", "__pycache__", ".pytest_cache", ".ruff_cache"}
+SKIPPED = {".git", ".venv", ".bootstrap", ".roots", "result", "__pycache__", ".pytest_cache",
+           ".ruff_cache"}
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,17 @@ def make(target: Path, project: Path, machine: Machine, files: Iterable[tuple[In
         raise UserError("the folder cannot be written", where=error.filename or target,
                         got=error.strerror, next_step="make room, or choose another") from error
     return Made(target, record, written)
+
+
+def link(project: Path, folder: Path) -> None:
+    """Let the commands of a clone run on a folder, where nothing else is installed (tools/run)."""
+    place = project / ".bootstrap"
+    try:
+        with workplace(place) as work:
+            _link(work / "link", place, str(folder.absolute()))
+    except OSError as error:
+        raise UserError("the clone cannot be written to", where=place, got=error.strerror,
+                        next_step=f"set APERTUS_BOOTSTRAP={folder.absolute()} instead") from error
 
 
 def _fill(folder: Path, project: Path, machine: Machine, pinned: list[tuple[Input, Path]],

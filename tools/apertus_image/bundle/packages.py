@@ -33,7 +33,7 @@ def install(wheels: Iterable[tuple[Input, Path]], folder: Path) -> None:
     """
     target, aside, renamed = (folder / name for name in (FOLDER, "scripts", "wheels"))
     for path in (target, aside, renamed):
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=True)  # Debian's pip is there already
     for each, file in wheels:
         # The store's name may be mangled, and installer reads the wheel's (trap 3).
         named = renamed / each.pin.file
@@ -50,5 +50,7 @@ def install(wheels: Iterable[tuple[Input, Path]], folder: Path) -> None:
         except NO_WHEEL as error:
             raise UserError("a wheel cannot be installed", where=each.pin.file, got=error,
                             next_step="tools/lock tools") from error
+    for record in target.glob("*.dist-info/RECORD"):  # installer's order is each version's own
+        record.write_text("".join(sorted(record.read_text().splitlines(keepends=True))))
     shutil.rmtree(aside)
     shutil.rmtree(renamed)

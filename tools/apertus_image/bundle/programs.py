@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from apertus_image.debian.unpack import Root
@@ -18,6 +19,8 @@ from apertus_image.tree.machine import Machine
 __all__ = ["PROGRAMS", "install"]
 
 PYTHON = "python3.13"
+PIP = "lib/python3/dist-packages/pip"
+"""Asked for its indexes; nothing is installed with it."""
 PROGRAMS = (PYTHON, "docker-registry", "git", "jq", "mksquashfs", "nix", "unsquashfs", "zstd")
 NIX = ("nix-build", "nix-collect-garbage", "nix-copy-closure", "nix-hash", "nix-instantiate",
        "nix-store")
@@ -67,7 +70,7 @@ def install(debs: Iterable[tuple[str, Path]], machine: Machine, folder: Path) ->
     """
     triplet = machine.triplet
     kept = (*(f"usr/bin/{name}" for name in PROGRAMS), f"usr/lib/{triplet}/*.so*",
-            f"usr/lib/{PYTHON}/*",
+            f"usr/lib/{PYTHON}/*", f"usr/{PIP}/*",
             *(f"usr/lib/git-core/{name}" for name in (*GIT_PROGRAMS, *GIT_SCRIPTS)))
     scratch = folder / "unpacked"
     root = Root(scratch, left_out=("*",), kept=kept)
@@ -110,6 +113,10 @@ def install(debs: Iterable[tuple[str, Path]], machine: Machine, folder: Path) ->
         (usr / "lib/git-core" / name).replace(core / name)
     for name, target in GIT_LINKS.items():
         (core / name).symlink_to(target)
+    if not (usr / PIP).is_dir():
+        raise UserError("no package has pip", where=PIP, next_step="tools/lock bundle")
+    (folder / PIP).parent.mkdir(parents=True)
+    (usr / PIP).rename(folder / PIP)
     shutil.rmtree(scratch)
 
 
@@ -125,7 +132,10 @@ def _libraries(source: Path, target: Path) -> None:
 
 
 def _python(source: Path, target: Path) -> None:
-    for path in [path for pattern in UNUSED for path in source.glob(pattern)]:
+    # Each name is compared: a literal one in glob misses links to nothing before Python 3.13.
+    found = [path for path in (*source.iterdir(), *source.glob("lib-dynload/*"))
+             if any(fnmatchcase(str(path.relative_to(source)), each) for each in UNUSED)]
+    for path in found:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from apertus_image.bundle.make import make
+from apertus_image.bundle.make import link, make
 from apertus_image.bundle.plan import inputs
 from apertus_image.commands.project import PINS, PROJECT, setup_option, store_option
 from apertus_image.fetch import plan
@@ -35,11 +35,12 @@ __all__ = ["main"]
 def main(folder: Path, name: str, as_json: bool, store: Store) -> None:
     """Make DIR: Python, the tools and their packages, Nix, git and SquashFS, all pinned.
 
-    It is made where there is a network, and used after copying it anywhere, by anybody: an
-    ordinary user on a machine with sh, coreutils and user namespaces. DIR/bin has the commands;
-    the store is DIR/store. With APERTUS_BOOTSTRAP=DIR a clone's own tools/ run on it too. Made
-    again after a change, DIR has the new version beside the old, which can be removed when no
-    job uses it.
+    It is made where there is a network, Python or not, and used there or after copying it
+    anywhere, by anybody: an ordinary user on a machine with sh, coreutils and user namespaces.
+    DIR/bin has the commands; the store is DIR/store. With APERTUS_BOOTSTRAP=DIR a clone's own
+    tools/ run on it too; where nothing is installed, this clone's do without that. Made again
+    after a change, DIR has the new version beside the old, which can be removed when no job
+    uses it.
 
     \b
     Example:
@@ -47,6 +48,9 @@ def main(folder: Path, name: str, as_json: bool, store: Store) -> None:
       /scratch/apertus/bin/build smoke-image
     """
     machine = MACHINES[name]
+    seeded = bool(os.environ.get("APERTUS_SEED"))  # bundle/seed.sh: no Python here, and no /nix
+    if seeded and not store.root:
+        store = Store(folder.absolute() / "store")
     wanted = inputs(PINS, machine)
     _, boot = plan.inputs(PINS, [], this_machine())
     if words := warning(folder):
@@ -66,6 +70,9 @@ def main(folder: Path, name: str, as_json: bool, store: Store) -> None:
                     step=lambda _label: steps.add(1))
     click.echo(f"{done.record['identity'][:12]} for {name}, in {time.monotonic() - started:.0f} s"
                if done.written else "this very folder is there already", err=True)
+    if seeded and machine == this_machine():
+        link(PROJECT, folder)
+        click.echo("this clone's tools/ run on it from now on", err=True)
     click.echo(json.dumps(done.record) if as_json else done.path)
 
 
