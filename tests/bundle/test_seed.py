@@ -114,6 +114,17 @@ def only(folder: Path, *more: str) -> str:
     return str(folder)
 
 
+def test_packages_are_unpacked_by_tar_and_xz_or_by_dpkg(project, tmp_path):
+    mirror = str(project.parent / "mirror")
+    for number, more in enumerate([(), ("dpkg-deb",)]):
+        if all(map(shutil.which, more)):
+            path = only(tmp_path / f"bin{number}", *more)
+            if more:
+                (Path(path) / "xz").unlink()
+            result = seed(project, PATH=path, APERTUS_DEBIAN_MIRRORS=mirror)
+            assert result.returncode == 0 and "two" in result.stdout, result.stderr
+
+
 @pytest.mark.parametrize("client", ["curl", "wget", "apt-helper"])
 def test_mirrors_are_asked_by_what_there_is(project, client, tmp_path):
     if client == "apt-helper" and not Path("/usr/lib/apt/apt-helper").exists():

@@ -5,7 +5,7 @@
 #
 # The packages of the folder that is to be made are brought first, by what this machine
 # has, and the command is run on them. Needs sh, coreutils, sed, tar and xz, and for mirrors
-# that are no folders curl, wget or apt. What is brought is kept until the folder is made,
+# that are no folders curl, wget or apt; Debian's dpkg-deb does for xz. What is brought is kept until the folder is made,
 # so a run that was stopped goes on.
 set -eu
 
@@ -39,7 +39,8 @@ esac
 triplet=$machine-linux-gnu
 
 lacking=
-for program in cat chmod cp cut head mkdir mv rm sed sha256sum sort tail tar wc xz; do
+for program in cat chmod cp cut head mkdir mv rm sed sha256sum sort tail tar wc \
+    $(has dpkg-deb || echo xz); do
     has "$program" || lacking="$lacking $program"
 done
 [ -z "$lacking" ] || fail "programs are missing here" expected "$lacking" \
@@ -172,6 +173,10 @@ END
 # An ar archive, whose third member is data.tar.xz (deb(5)): headers of 60 bytes, the name
 # first, the size from byte 48; members begin at even offsets.
 unpack() {  # DEB
+    if has dpkg-deb; then
+        dpkg-deb -x "$1" "$root"
+        return
+    fi
     offset=8
     while :; do
         header=$(tail -c "+$((offset + 1))" "$1" | head -c 60)
