@@ -170,7 +170,7 @@ def test_apts_own_mirrors_are_asked(project, tmp_path):
     path = only(tmp_path / "bin")
     (tmp_path / "list").write_text(f"# mine\nfile:{project.parent}/mirror priority:1\n")
     apt = tmp_path / "bin/apt-get"
-    apt.write_text(f"#!/bin/sh\necho mirror+file:{tmp_path}/list\n")
+    apt.write_text(f"#!/bin/sh\necho \"'mirror+file:{tmp_path}/list/dists/x/InRelease' name 0\"\n")
     apt.chmod(0o755)
     result = seed(project, PATH=path)
     assert result.returncode == 0, result.stderr

@@ -46,10 +46,11 @@ done
 [ -z "$lacking" ] || fail "programs are missing here" expected "$lacking" \
     next "install them, or make the folder on another machine and copy it (docs/site.md)"
 
-# apt names a list of mirrors by `mirror+file:` (apt-transport-mirror(1)).
+# What apt would ask for its lists; it names a list of mirrors by `mirror+file:`
+# (apt-transport-mirror(1)).
 apt_mirrors() {
     has apt-get || return 0
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sort -u |
+    apt-get --print-uris update 2>/dev/null | sed -n "s|^'\(.*\)/dists/.*|\1|p" | sort -u |
         while read -r uri; do
             case $uri in
             mirror+file:*) sed -n 's/^[[:space:]]*\([^#[:space:]]*\).*/\1/p' "${uri#mirror+file:}" ;;
@@ -60,7 +61,7 @@ apt_mirrors() {
 
 mirrors=${APERTUS_DEBIAN_MIRRORS:-$(apt_mirrors)}
 [ -n "$mirrors${APERTUS_DEBIAN_SNAPSHOT:-}" ] || fail "no Debian mirror is known here" \
-    where "APERTUS_DEBIAN_MIRRORS is not set, and there is no apt to ask" \
+    where "APERTUS_DEBIAN_MIRRORS is not set, and apt has none either" \
     next "set it to a mirror's URL (…/debian), or to a folder with the packages"
 
 # -- bringing -------------------------------------------------------------------------------
