@@ -1,4 +1,4 @@
-"""Releases of the smoke image: whole, killed anywhere, from two clones, and as Slurm's jobs."""
+"""Releases of the smoke image: whole, killed anywhere, from two clones, with one's own code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import threading
-from pathlib import Path
 
 import pytest
 from apertus_image.registry.client import Client
@@ -19,65 +18,17 @@ from apertus_image.registry.referrers import referrers
 from apertus_image.registry.server.borrowed import borrowed
 from apertus_image.registry.server.folder import Folder
 from apertus_image.release.profile import STEPS
-from support import slurm
 from support.checkout import clean_clone, git
+from support.releasing import (
+    command,
+    needs_programs,
+    profile,
+    published,
+    release,
+    surroundings,
+)
 
-pytestmark = [
-    pytest.mark.nix,
-    pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here"),
-    pytest.mark.skipif(not shutil.which("docker-registry"),
-                       reason="not run: docker-registry is not here"),
-]
-PROFILE = """\
-image: smoke-image
-scratch: {at}/scratch
-publish: {{folder: {at}/published, readable: group}}
-registry: {{serve: {at}/registry, repository: team/smoke}}
-"""
-BY_SLURM = """\
-slurm: {{time: "1", attempts: 2, partition: normal, jobs: {jobs}}}
-"""
-
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory):
-    return clean_clone(tmp_path_factory.mktemp("project") / "clone")
-
-
-def profile(at: Path, more: str = "") -> Path:
-    at.mkdir(exist_ok=True)
-    file = at / "site.yaml"
-    file.write_text(PROFILE.format(at=at) + more)
-    return file
-
-
-def command(clone: Path, file: Path, *arguments: str) -> list[str]:
-    return [str(clone / "tools/release"), "--profile", str(file), "--maker", "emitter", *arguments]
-
-
-def release(clone: Path, at: Path, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(command(clone, profile(at), *arguments), capture_output=True, text=True,
-                          env=surroundings(at))
-
-
-def surroundings(at: Path) -> dict[str, str]:
-    return os.environ | {"XDG_STATE_HOME": str(at / "state")}
-
-
-def published(at: Path) -> dict[str, bytes]:
-    """What is published, without what says when and where it was made."""
-    return {path.name: path.read_bytes() for path in sorted((at / "published").rglob("*"))
-            if path.is_file() and not path.name.endswith(".attestation.json")}
-
-
-@pytest.fixture(scope="module")
-def reference(clone, tmp_path_factory):
-    """An undisturbed release."""
-    at = tmp_path_factory.mktemp("reference")
-    done = release(clone, at)
-    assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()).is_file()
-    return at
+pytestmark = [pytest.mark.nix, needs_programs]
 
 
 def test_all_of_it_is_there_and_verified(reference, clone):
@@ -226,93 +177,3 @@ def test_the_tag_comes_last_and_leads_to_the_release(reference, clone):
     record = json.loads((reference / f"published/{stem}.record.json").read_text())
     assert tagged.digest in record["image"]["manifests"].values()
     assert len(attached) == 3
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with slurm.cluster(tmp_path_factory.mktemp("slurm")) as running:
-        yield running
-
-
-def test_slurm_runs_it_as_dependent_jobs(reference, clone, tmp_path, cluster):
-    at = tmp_path / "site"
-    file = profile(at, BY_SLURM.format(jobs=json.dumps(
-        [["prefetch", "build"], ["push"], ["export", "check"], ["record", "attach", "publish"]])))
-    environment = surroundings(at) | cluster.environment
-    submitted = subprocess.run(command(clone, file, "--slurm", "--json"), capture_output=True,
-                               text=True, env=environment)
-    assert submitted.returncode == 0, submitted.stderr
-    assert [job["attempt"] for job in json.loads(submitted.stdout)] == [1, 2] * 4
-    cluster.wait()
-    logs = "\n".join(log.read_text() for log in (at / "scratch").rglob("*.log"))
-    assert published(at) == published(reference), logs
-    told = subprocess.run([*command(clone, file)[:1], "status", "--profile", file],
-                          capture_output=True, text=True, env=environment).stdout
-    rows = [line.split() for line in told.splitlines()[1:]]
-    assert [(row[0], row[1]) for row in rows] == [(step, "done") for step in STEPS]
-    assert all(row[-1].isdigit() for row in rows)  # each by a job
-
-
-def test_jobs_are_submitted_once_and_only_for_the_state_that_was(clone, tmp_path, cluster):
-    at = tmp_path / "site"
-    file = profile(at, "slurm: {time: '1', attempts: 1, options: [--begin=now+1hour]}\n")
-    environment = surroundings(at) | cluster.environment
-
-    def submit():
-        return subprocess.run(command(clone, file, "--slurm"), capture_output=True, text=True,
-                              env=environment)
-
-    first = submit()
-    assert first.returncode == 0, first.stderr
-    queued = cluster.run("squeue", "--noheader", "--format=%i").split()
-    assert len(queued) == 4
-    again = submit()
-    assert again.returncode == 1 and "jobs in the queue" in again.stderr
-    assert cluster.run("squeue", "--noheader", "--format=%i").split() == queued
-    cluster.run("scancel", *queued)
-    cluster.wait()
-    # What a job would run, after the clone has gone on to another commit.
-    script = next(Path(first.stdout.strip()).glob("logs/prefetch.sh"))
-    git(clone, "commit", "--quiet", "--allow-empty", "--message", "later")
-    try:
-        job = subprocess.run(["sh", script], capture_output=True, text=True, env=environment)
-    finally:
-        git(clone, "reset", "--quiet", "--hard", "HEAD~1")
-    assert job.returncode == 1 and "another state of the clone" in job.stderr
-    assert [path.name for path in (at / "scratch/releases").iterdir()] == [
-        Path(first.stdout.strip()).name]
-    assert submit().returncode == 0  # jobs that have ended are no hindrance
-    cluster.run("scancel", *cluster.run("squeue", "--noheader", "--format=%i").split())
-    cluster.wait()
-
-
-# In the clone of the test below: a first attempt that is stuck in the export.
-STUCK = """\
-#!/bin/sh
-here=$(dirname "$(readlink -f "$0")")
-case "$*" in *--only*) ;; *) exec "$here/run" release "$@" ;; esac
-[ -e "{flag}" ] && exec "$here/run" release "$@"
-touch "{flag}"
-"$here/run" release "$@" &
-until ls "{scratch}"/releases/*/steps/export.begun >/dev/null 2>&1; do sleep 0.02; done
-kill -STOP $!
-wait
-"""
-
-
-def test_a_job_ended_by_its_time_limit_is_gone_on_with_by_the_next(reference, tmp_path, cluster):
-    at = tmp_path / "site"
-    file = profile(at, BY_SLURM.format(jobs=json.dumps([list(STEPS)])))
-    stuck = clean_clone(tmp_path / "clone")
-    (stuck / "tools/release").write_text(STUCK.format(flag=at / "flag", scratch=at / "scratch"))
-    git(stuck, "commit", "--quiet", "--all", "--message", "stuck")
-    submitted = subprocess.run(command(stuck, file, "--slurm"), capture_output=True, text=True,
-                               env=surroundings(at) | cluster.environment)
-    assert submitted.returncode == 0, submitted.stderr
-    cluster.wait()
-    folder = Path(submitted.stdout.strip())
-    said = "\n".join(log.read_text() for log in sorted(folder.rglob("*.log")))
-    assert "DUE TO TIME LIMIT" in said
-    assert json.loads((folder / "steps/export.json").read_text())["times"]["attempts"] == 2, said
-    exports = [set((place / "published").glob("*.sqsh")) for place in (at, reference)]
-    assert [one.read_bytes() for one in exports[0]] == [one.read_bytes() for one in exports[1]]
