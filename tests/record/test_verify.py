@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 
 import pytest
@@ -12,52 +11,13 @@ from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
 from apertus_image.oci.layer import stream
 from apertus_image.oci.layout import Descriptor, Layout
-from apertus_image.record import stamp
 from apertus_image.record.beside import Beside
-from apertus_image.record.report import DIFFERS, SAME, UNCHECKED
-from apertus_image.record.stamp import Stamps
+from apertus_image.record.report import SAME, UNCHECKED
 from apertus_image.record.verify import Verifier
-from apertus_image.squashfs.export import Exporter
-from apertus_image.squashfs.source import StoredImage
-from support import images, published
-from support.published import flip, places
+from support.exports import needs_nix
+from support.published import SHA256, differing, flip, places, standing
 
-pytestmark = [
-    pytest.mark.nix,
-    pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here"),
-]
-SHA256 = "SquashFS: SHA-256"
-
-
-@pytest.fixture(scope="session")
-def exported(release, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("exported")
-    return Exporter(images.built("toolchain") / "bin").export(StoredImage(release.image), folder)
-
-
-@pytest.fixture
-def there(release, exported, tmp_path, monkeypatch):
-    """A release of the test's own, and a verifier with a cache of its own."""
-    monkeypatch.setattr(stamp, "TICK", 0.05)  # seconds, as local file systems keep times
-    return published.publish(release, exported, tmp_path / "store")
-
-
-@pytest.fixture
-def verify(there, release, tmp_path):
-    def run(mode="quick", artefact=None, **more):
-        settings = {"image": release.image, "project": release.project, "signers": there.signers,
-                    "stamps": Stamps(tmp_path / "stamps")}
-        return Verifier(mode, **(settings | more)).verify(str(artefact or there.files.sqsh))
-    return run
-
-
-def standing(report, what):
-    (found,) = [item.standing for item in report.items if item.what == what]
-    return found
-
-
-def differing(report):
-    return {item.what: item for item in report.items if item.standing == DIFFERS}
+pytestmark = needs_nix
 
 
 def test_what_was_not_changed_is_the_same_in_every_part(verify):
@@ -159,59 +119,6 @@ def test_a_renamed_release_is_found(verify, there):
 def test_a_pointer_leads_to_what_it_points_at(verify, there, tmp_path):
     (tmp_path / "latest.sqsh").symlink_to(there.files.sqsh)
     assert not verify("full", tmp_path / "latest.sqsh").differs
-
-
-def test_quick_says_what_it_did_not_read(verify, there):
-    report = verify()
-    assert standing(report, SHA256) == UNCHECKED and not report.differs
-    flip(there.files.sqsh, 5000)
-    assert not verify().differs  # nothing but a full check finds it
-
-
-def test_after_a_full_check_quick_knows_the_hash_until_the_file_changes(verify, there):
-    verify("full")
-    assert standing(verify(), SHA256) == SAME
-    status = there.files.sqsh.stat()
-    flip(there.files.sqsh, 5000)
-    os.utime(there.files.sqsh, ns=(status.st_atime_ns, status.st_mtime_ns))  # the time put back
-    assert there.files.sqsh.stat().st_mtime_ns == status.st_mtime_ns
-    assert standing(verify(), SHA256) == UNCHECKED
-    assert standing(verify("once"), SHA256) == DIFFERS
-    assert standing(verify(), SHA256) == DIFFERS  # the stamp is of what is there now
-
-
-def test_a_replaced_file_is_not_taken_for_the_one_that_was_hashed(verify, there):
-    verify("full")
-    other = there.files.sqsh.with_name("other")
-    shutil.copyfile(there.files.sqsh, other)
-    flip(other, 5000)
-    shutil.copystat(there.files.sqsh, other)
-    other.replace(there.files.sqsh)
-    assert standing(verify(), SHA256) == UNCHECKED
-
-
-def test_once_reads_the_file_once(verify, there, monkeypatch):
-    assert standing(verify("once"), SHA256) == SAME
-    monkeypatch.setattr(Stamps, "hash", None)  # it would fail
-    assert standing(verify("once"), SHA256) == SAME
-    with pytest.raises(TypeError):
-        verify("full")
-
-
-def test_full_reads_it_whatever_the_stamps_say(verify, there, monkeypatch):
-    verify("full")
-    flip(there.files.sqsh, 5000)
-    digest = there.record.data["squashfs"]["sha256"][7:]
-    monkeypatch.setattr(Stamps, "known", lambda self, file: digest)  # a stamp that lies
-    assert standing(verify(), SHA256) == SAME
-    assert standing(verify("full"), SHA256) == DIFFERS
-
-
-def test_without_a_cache_it_is_hashed_and_says_so(verify, tmp_path):
-    (tmp_path / "file").write_text("")
-    report = verify("full", stamps=Stamps(tmp_path / "file/below"))
-    (found,) = [item for item in report.items if item.what == SHA256]
-    assert found.standing == SAME and "no stamp" in found.why
 
 
 def test_another_size_and_another_superblock_are_found_at_once(verify, there):

@@ -13,8 +13,11 @@ from apertus_image.record import attestation, provenance, sbom, sign, verdict
 from apertus_image.record.beside import Beside
 from apertus_image.record.inventory import inventory
 from apertus_image.record.record import Record
+from apertus_image.record.report import DIFFERS, Item, Report
 from apertus_image.squashfs.export import Exported
 from support.releases import Release
+
+SHA256 = "SquashFS: SHA-256"  # an item of a report
 
 
 @dataclass
@@ -76,3 +79,13 @@ def places(file: Path, count: int) -> Iterator[int]:
     """Some offsets from all over a file, its first and last byte among them."""
     last = file.stat().st_size - 1
     return (last * number // (count - 1) for number in range(count))
+
+
+def standing(report: Report, what: str) -> str:
+    """How the one item of this name stands."""
+    (found,) = [item.standing for item in report.items if item.what == what]
+    return found
+
+
+def differing(report: Report) -> dict[str, Item]:
+    return {item.what: item for item in report.items if item.standing == DIFFERS}
