@@ -21,14 +21,14 @@ from apertus_image.commands.project import (
     store_option,
 )
 from apertus_image.fetch.govendor import expected_path, vendor
-from apertus_image.fetch.plan import IMAGES, inputs
+from apertus_image.fetch.plan import IMAGES, Bootstrap, Input, inputs
 from apertus_image.fetch.prefetch import Result, missing, prefetch
 from apertus_image.store.store import Store
 from apertus_image.tree.machine import MACHINES, this_machine
 from apertus_image.ui.errors import command_errors
 from apertus_image.ui.progress import Progress, size
 
-__all__ = ["bring", "forget", "main"]
+__all__ = ["bring", "bring_files", "forget", "main"]
 
 
 ALL = "all"
@@ -43,7 +43,18 @@ def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8,
     """
     pins = project / "nix/pins"
     own = maker.name == "nix2container"
-    wanted, boot = inputs(pins, names, this_machine(), go=own)
+    result = bring_files(*inputs(pins, names, this_machine(), go=own), store, jobs=jobs)
+    if own and not store.valid([expected_path(pins)]):
+        click.echo("vendoring nix2container's Go modules", err=True)
+        go = build(project, "go", store, maker, link=None)
+        vendor(pins, source(project, store), store.physical(str(go)) / "bin/go", store)
+    for name in names:
+        root(project, f"inputs-{name}", store, maker)
+    return result
+
+
+def bring_files(wanted: list[Input], boot: Bootstrap, store: Store, *, jobs: int = 8) -> Result:
+    """Prefetch these inputs, with progress on a terminal."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     started = time.monotonic()
 
@@ -59,12 +70,6 @@ def bring(names: list[str], store: Store, maker: Maker, *, jobs: int = 8,
     if result.fetched:
         click.echo(f"fetched {result.fetched} inputs, {size(result.bytes)}, in "
                    f"{time.monotonic() - started:.0f} s; {result.present} were there", err=True)
-    if own and not store.valid([expected_path(pins)]):
-        click.echo("vendoring nix2container's Go modules", err=True)
-        go = build(project, "go", store, maker, link=None)
-        vendor(pins, source(project, store), store.physical(str(go)) / "bin/go", store)
-    for name in names:
-        root(project, f"inputs-{name}", store, maker)
     return result
 
 

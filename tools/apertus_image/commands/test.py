@@ -9,10 +9,12 @@ import click
 
 from apertus_image.build.maker import choose
 from apertus_image.build.run import build
-from apertus_image.commands.prefetch import bring
-from apertus_image.commands.project import PROJECT, setup_option
+from apertus_image.bundle import plan as folder
+from apertus_image.commands.prefetch import bring, bring_files
+from apertus_image.commands.project import PINS, PROJECT, setup_option
+from apertus_image.fetch import plan
 from apertus_image.store.store import Store
-from apertus_image.tree.machine import MACHINES
+from apertus_image.tree.machine import MACHINES, this_machine
 from apertus_image.ui.errors import command_errors
 
 __all__ = ["main"]
@@ -36,6 +38,9 @@ def main(arguments: tuple[str, ...]) -> None:
     maker = choose(PROJECT, store)
     click.echo(f"layers are made by {maker.name}: {maker.why}", err=True)
     bring([f"smoke-image-{machine}" for machine in MACHINES], store, maker)
+    # The self-contained folder of this machine is made by its tests, which fetch nothing.
+    _, boot = plan.inputs(PINS, [], this_machine())
+    bring_files(folder.inputs(PINS, this_machine()), boot, store)
     build(PROJECT, "smoke-image", store, maker, link=PROJECT / ".roots" / "smoke-image")
     command = [sys.executable, "-m", "pytest", *arguments]
     # pytest's exit code 5, no test ran, is a failure here too.
