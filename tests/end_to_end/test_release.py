@@ -65,10 +65,13 @@ def test_a_release_whose_work_is_gone_is_made_again_beside_what_is_published(
     shutil.rmtree(at / "scratch")
     again = release(clone, at)
     assert again.returncode == 0, again.stderr
-    key = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    signed = release(clone, at, "--sign", str(key))
+    keys = [str(tmp_path / name) for name in ("key", "other")]
+    for key in keys:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    signed = release(clone, at, "--sign", keys[0])
     assert signed.returncode == 0, signed.stderr
+    by_another = release(clone, at, "--sign", keys[1])
+    assert by_another.returncode == 1 and "signature by another key" in by_another.stderr
     after = {path: path.read_bytes() for path in (at / "published").rglob("*") if path.is_file()}
     more = after.keys() - before.keys()
     assert [path.name.endswith(".record.json.sig") for path in more] == [True]

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import subprocess
 from types import SimpleNamespace
 
+import pytest
+from apertus_image.errors import UserError
+from apertus_image.place.whole import write_whole
+from apertus_image.record.sign import fingerprint, sign
 from apertus_image.release.context import Context
 from apertus_image.release.state import Done, Folder
 from apertus_image.release.steps import steps
@@ -53,3 +60,58 @@ def test_inputs_that_are_gone_are_brought_again_unless_the_image_is_there(tmp_pa
     assert holds("/nix/store/in") and not holds()
     folder.write("build", Done({"json": "/nix/store/i"}, "", {}))
     assert holds("/nix/store/i") and not holds()
+
+
+@pytest.fixture
+def signed(tmp_path):
+    """A release's folder with a record, signed by the first of two keys; what its step noted."""
+    if not shutil.which("ssh-keygen"):
+        pytest.skip("not run: ssh-keygen is not here")
+    keys = [tmp_path / name for name in ("mine", "other")]
+    for key in keys:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    folder = Folder(tmp_path / "release")
+    folder.make()
+    documents = {"r.record.json": b"{}", "r.record.json.sig": sign(b"{}", keys[0])}
+    for name, data in documents.items():
+        (folder.files / name).write_bytes(data)
+    return folder, keys, {"name": "r", "documents": {
+        name: hashlib.sha256(data).hexdigest() for name, data in documents.items()}}
+
+
+def test_a_record_signed_by_another_key_is_signed_again(signed, tmp_path):
+    folder, (mine, other), result = signed
+
+    def holds(key, result=result):
+        return step("record", tmp_path, folder=folder, key=key).holds({}, result)
+
+    assert holds(None) and holds(mine) and not holds(other)
+    unsigned = {"name": "r", "documents": dict(list(result["documents"].items())[:1])}
+    assert holds(None, unsigned) and not holds(mine, unsigned)
+    (folder.files / "r.record.json.sig").write_text("")
+    assert not holds(mine)
+
+
+def test_another_keys_signature_that_is_published_is_neither_replaced_nor_passed_over(
+        signed, tmp_path):
+    folder, (mine, other), result = signed
+    profile = SimpleNamespace(registry=None, publish=tmp_path / "published", readable="all")
+    (folder.files / "e.sqsh").write_bytes(b"e")
+    results = {"record": result, "export": {
+        "file": "e.sqsh", "record": {"sha256": hashlib.sha256(b"e").hexdigest()}}}
+    published = profile.publish / "r.record.json.sig"
+
+    def publish(key):
+        step("publish", tmp_path, folder=folder, profile=profile, key=key).run(results)
+        return published.read_bytes()
+
+    first = publish(mine)
+    assert publish(mine) == first
+    theirs = sign(b"{}", other)
+    write_whole(folder.files / "r.record.json.sig", theirs)  # as the step before would
+    with pytest.raises(UserError, match="signature by another key") as refused:
+        publish(other)
+    assert fingerprint(other) in refused.value.expected and refused.value.got == fingerprint(mine)
+    assert published.read_bytes() == first == publish(None)
+    published.unlink()
+    assert publish(other) == theirs

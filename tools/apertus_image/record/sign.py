@@ -13,7 +13,7 @@ from pathlib import Path
 
 from apertus_image.errors import UserError
 
-__all__ = ["NAMESPACE", "key_of", "sign", "verify"]
+__all__ = ["NAMESPACE", "fingerprint", "key_of", "sign", "verify"]
 
 NAMESPACE = "apertus-image"
 """A signature made for another purpose does not count here."""
@@ -32,7 +32,7 @@ def sign(data: bytes, key: Path) -> bytes:
     if not key.is_file():
         raise UserError("there is no such key", where=key, expected="an SSH key",
                         next_step="ssh-keygen -t ed25519 makes one")
-    done = _run("sign", "-f", str(key), "-n", NAMESPACE, data=data)
+    done = _run("-Y", "sign", "-f", str(key), "-n", NAMESPACE, data=data)
     if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE"):
         raise UserError("the key cannot sign", where=key, got=_said(done),
                         expected="a private key, or a public one that the agent has the key to")
@@ -55,15 +55,15 @@ def verify(data: bytes, signature: bytes, signers: Path, where: object = None) -
     with tempfile.NamedTemporaryFile(prefix="apertus-", suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        found = _run("find-principals", "-f", str(signers), "-s", file.name)
+        found = _run("-Y", "find-principals", "-f", str(signers), "-s", file.name)
         names = found.stdout.decode(errors="replace").splitlines()
         if found.returncode or not names:
             raise UserError("none of the allowed signers made the signature", where=where,
                             expected=f"a signer of {signers}", got=_said(found),
                             next_step="take the file from where it was published, or add the key")
         for name in names:
-            done = _run("verify", "-f", str(signers), "-I", name, "-n", NAMESPACE, "-s", file.name,
-                        data=data)
+            done = _run("-Y", "verify", "-f", str(signers), "-I", name, "-n", NAMESPACE,
+                        "-s", file.name, data=data)
             if done.returncode == 0:
                 return name
     raise _bad(where, _said(done))
@@ -78,11 +78,29 @@ def key_of(data: bytes, signature: bytes, where: object = None) -> str:
     with tempfile.NamedTemporaryFile(prefix="apertus-", suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        done = _run("check-novalidate", "-n", NAMESPACE, "-s", file.name, data=data)
+        done = _run("-Y", "check-novalidate", "-n", NAMESPACE, "-s", file.name, data=data)
     if done.returncode:
         raise _bad(where, _said(done))
+    return _fingerprint_in(done) or "of unknown fingerprint"
+
+
+def fingerprint(key: Path) -> str:
+    """The fingerprint of a key, as key_of gives it of what the key signs.
+
+    Args:
+        key: as for `sign`. No passphrase is asked for, unless the file is in a form older than
+            OpenSSH's own and no public key lies beside it: then it has to sign.
+
+    Raises:
+        UserError: the key cannot be used, or ssh-keygen is missing.
+    """
+    done = _run("-l", "-E", "sha256", "-f", str(key))
+    return (not done.returncode and _fingerprint_in(done)) or key_of(b"", sign(b"", key))
+
+
+def _fingerprint_in(done: subprocess.CompletedProcess[bytes]) -> str:
     found = re.search(rb"SHA256:\S+", done.stdout + done.stderr)
-    return found[0].decode() if found else "of unknown fingerprint"
+    return found[0].decode() if found else ""
 
 
 def _bad(where: object, got: str) -> UserError:
@@ -91,10 +109,9 @@ def _bad(where: object, got: str) -> UserError:
                      next_step="take the file and its .sig from where they were published")
 
 
-def _run(what: str, *arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _run(*arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(["ssh-keygen", "-Y", what, *arguments], input=data,
-                              capture_output=True)
+        return subprocess.run(["ssh-keygen", *arguments], input=data, capture_output=True)
     except FileNotFoundError as error:
         raise UserError("ssh-keygen is not installed",
                         next_step="install openssh-client (tools/setup --tests)") from error

@@ -14,25 +14,30 @@ from apertus_image.record import attestation, provenance, sbom, verdict
 from apertus_image.record import record as records
 from apertus_image.record.inventory import inventory
 from apertus_image.record.pins import FLAKE_LOCK, digests
-from apertus_image.record.sign import sign
+from apertus_image.record.sign import key_of, sign
 from apertus_image.release.gate import GateResult
 from apertus_image.release.source import ApplicationSource
 from apertus_image.release.state import Folder
 from apertus_image.store.store import Store
 
-__all__ = ["Documents", "is_makers", "is_signature"]
+__all__ = ["RECORD", "SIGNATURE", "Documents", "is_makers", "signer"]
 
-SIGNATURE, ATTESTATION = ".record.json.sig", ".attestation.json"
-
-
-def is_signature(name: str) -> bool:
-    """Whether a document is the record's signature."""
-    return name.endswith(SIGNATURE)
+RECORD, ATTESTATION = ".record.json", ".attestation.json"
+SIGNATURE = f"{RECORD}.sig"
 
 
 def is_makers(name: str) -> bool:
     """Whether two who release one commit have different documents of this kind."""
     return name.endswith((SIGNATURE, ATTESTATION))
+
+
+def signer(record: Path, signature: Path) -> str:
+    """The fingerprint of the key that signed a record.
+
+    Raises:
+        UserError: the signature is not of these bytes.
+    """
+    return key_of(record.read_bytes(), signature.read_bytes(), signature)
 
 
 class Documents:
@@ -71,7 +76,7 @@ class Documents:
         name = record.name
         lock = (self._project / FLAKE_LOCK).read_bytes()
         fixed = {
-            f"{name}.record.json": record.bytes,
+            f"{name}{RECORD}": record.bytes,
             f"{name}.sbom.cdx.json": sbom.compose(image, parts),
             f"{name}.provenance.json": provenance.compose(record, lock, parts),
             f"{name}.sqsh.sha256": f"{export['sha256']}  {name}.sqsh\n".encode(),

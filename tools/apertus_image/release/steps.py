@@ -13,12 +13,13 @@ from apertus_image.build.run import build
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
 from apertus_image.place.lustre import stripe
+from apertus_image.record.sign import fingerprint
 from apertus_image.registry.manifest import FORMATS
 from apertus_image.registry.push import push, put_manifest
 from apertus_image.registry.referrers import attach
 from apertus_image.registry.state import State, default_folder
 from apertus_image.release.context import Context, Results
-from apertus_image.release.documents import Documents, is_makers, is_signature
+from apertus_image.release.documents import RECORD, SIGNATURE, Documents, is_makers, signer
 from apertus_image.release.publish import made, publish
 from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import StoredImage
@@ -145,11 +146,13 @@ class _Record:
             key=self.context.key)
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
-        files = self.context.folder.files
-        if self.context.key and not any(map(is_signature, result["documents"])):
+        files, key, name = self.context.folder.files, self.context.key, result["name"]
+        if not all((files / each).is_file() and _sha256(files / each) == sha256
+                   for each, sha256 in result["documents"].items()):
             return False
-        return all((files / name).is_file() and _sha256(files / name) == sha256
-                   for name, sha256 in result["documents"].items())
+        signature = f"{name}{SIGNATURE}"
+        return not key or (signature in result["documents"] and fingerprint(key) == signer(
+            files / f"{name}{RECORD}", files / signature))
 
 
 class _Attach:
@@ -185,6 +188,7 @@ class _Publish:
     def run(self, results: Results) -> dict[str, Any]:
         context, name = self.context, results["record"]["name"]
         folder, readable = context.profile.publish, context.profile.readable
+        self._refuse_another_signer(name)
         with contextlib.suppress(OSError):  # told below
             made(folder, readable)
             if word := stripe(folder).warning:
@@ -206,6 +210,17 @@ class _Publish:
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
         return False  # what is published already is compared, and stays
+
+    def _refuse_another_signer(self, name: str) -> None:
+        """A published signature stays, so one that was asked for cannot take its place."""
+        files, key = self.context.folder.files, self.context.key
+        there = self.context.profile.publish / f"{name}{SIGNATURE}"
+        if key and there.is_file() and (
+                (asked := fingerprint(key)) != (found := signer(files / f"{name}{RECORD}", there))):
+            raise UserError("the release is published with a signature by another key",
+                            where=there, expected=f"{asked} ({key})", got=found,
+                            next_step="leave --sign out, and that signature stays; or remove the "
+                            "file, if it is to be yours, and give the same command again")
 
     def _documents(self, results: Results) -> Iterator[str]:
         """All but what says who made it, where another maker's is there already: his stays."""
