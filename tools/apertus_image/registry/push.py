@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apertus_image.errors import UserError
-from apertus_image.oci.layout import MANIFEST_TYPES
+from apertus_image.oci.layout import INDEX_TYPES, MANIFEST_TYPES
 from apertus_image.registry.auth import scope_of
 from apertus_image.registry.blobs import Blob
 from apertus_image.registry.chunks import ChunkSize
@@ -21,10 +22,10 @@ from apertus_image.registry.source import Source
 from apertus_image.registry.state import State
 from apertus_image.registry.upload import Outcome, upload
 
-__all__ = ["WORKERS", "Pushed", "push", "put_manifest", "send_blobs"]
+__all__ = ["WORKERS", "Pushed", "push", "put_manifest", "send_blobs", "tagged"]
 
 WORKERS = 4
-ACCEPT = ", ".join(MANIFEST_TYPES)
+ACCEPT = ", ".join((*MANIFEST_TYPES, *INDEX_TYPES))
 
 
 class Stopped(Exception):
@@ -208,6 +209,16 @@ def put_manifest(client: Client, repository: str, tag: str, manifest: Manifest) 
             got=f"{said}, " + ("nothing" if back is None else f"{len(back)} bytes"),
             next_step="do not use this tag; ask the registry's keeper what rewrites manifests")
     return True
+
+
+def tagged(client: Client, repository: str, tag: str) -> str:
+    """The digest that a tag names, of an image or of an index; empty if there is no such tag.
+
+    Raises:
+        UserError: the registry refuses, or cannot be reached.
+    """
+    data = _fetched(client, repository, tag, scope_of(repository))
+    return "" if data is None else f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def _fetched(client: Client, repository: str, name: str, scope: str) -> bytes | None:

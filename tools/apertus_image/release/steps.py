@@ -14,8 +14,10 @@ from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
 from apertus_image.place.lustre import stripe
 from apertus_image.record.sign import fingerprint
+from apertus_image.registry.client import Client
 from apertus_image.registry.manifest import FORMATS
-from apertus_image.registry.push import push, put_manifest
+from apertus_image.registry.push import push, put_manifest, tagged
+from apertus_image.registry.reference import Reference
 from apertus_image.registry.referrers import attach
 from apertus_image.registry.state import State, default_folder
 from apertus_image.release.context import Context, Results
@@ -186,27 +188,47 @@ class _Publish:
         self.context = context
 
     def run(self, results: Results) -> dict[str, Any]:
-        context, name = self.context, results["record"]["name"]
-        folder, readable = context.profile.publish, context.profile.readable
-        self._refuse_another_signer(name)
+        context = self.context
+        self._refuse_another_signer(results["record"]["name"])
+        if not context.profile.registry:
+            return {"file": str(self._put(results)), "tag": None}
+        with context.registry() as (client, target):
+            tag = self._tag(results, client, target)
+            file = self._put(results)
+            put_manifest(client, target.repository, tag,
+                         context.source(results).manifest(results["push"]["pushed"]))
+        return {"file": str(file), "tag": tag}
+
+    def _put(self, results: Results) -> Path:
+        context, folder = self.context, self.context.profile.publish
         with contextlib.suppress(OSError):  # told below
-            made(folder, readable)
+            made(folder, context.profile.readable)
             if word := stripe(folder).warning:
                 context.say(f"warning: {word}")
-        sqsh = folder / f"{name}.sqsh"
+        sqsh = folder / f"{results['record']['name']}.sqsh"
         if not sqsh.exists():  # what gets the name is what was checked
             unchanged(context, results)
         publish({sqsh.name: context.folder.files / results["export"]["file"],
                  **{each: context.folder.files / each for each in self._documents(results)}},
-                folder, readable)
-        tagged = None
-        if context.profile.registry:
-            tag = context.profile.registry.get("tag") or name.replace("+", "_")
-            manifest = context.source(results).manifest(results["push"]["pushed"])
-            with context.registry() as (client, target):
-                put_manifest(client, target.repository, tag, manifest)
-            tagged = tag
-        return {"file": str(sqsh), "tag": tagged}
+                folder, context.profile.readable)
+        return sqsh
+
+    def _tag(self, results: Results, client: Client, target: Reference) -> str:
+        """The tag: the release's name, which no other image may have, or the profile's own."""
+        settings, manifests = self.context.profile.registry, results["push"]["manifests"]
+        tag = settings.get("tag") or results["record"]["name"].replace("+", "_")
+        found = tagged(client, target.repository, tag)
+        if found in ("", manifests[results["push"]["pushed"]]):
+            return tag
+        where = f"{target.host}/{target.repository}:{tag}"
+        if "tag" not in settings and found not in manifests.values():
+            raise UserError("the release's tag is another image's", where=where, got=found,
+                            expected=f"no such tag, or {' or '.join(manifests.values())}",
+                            next_step="the tag carries the content's identity, so somebody pushed "
+                            "something else: have it removed, or name a tag in the profile "
+                            "(registry.tag), which may move")
+        self.context.say(f"{where} named {found} before")
+        return tag
 
     def holds(self, results: Results, result: dict[str, Any]) -> bool:
         return False  # what is published already is compared, and stays
