@@ -44,6 +44,20 @@ def test_an_unknown_image_is_one_clear_error(name, monkeypatch):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(("name", "options"), [
+    ("build", ["--source-at", "/srv/app"]), ("build", ["--source-at", ""]),
+    ("build", ["--allow-dirty"]), ("release", ["--source-at", "/srv/app"]),
+    ("release", ["--source-at", "/opt/nemo-rl"]), ("release", ["--source-at", ""]),
+])
+def test_what_is_about_a_source_is_refused_without_one(name, options, tmp_path):
+    result = CliRunner().invoke(command(name), options)
+    assert result.exit_code == 1
+    assert f"{options[0]} is about --source, which is not given" in result.output
+    # With one, it is that which is looked at.
+    result = CliRunner().invoke(command(name), ["--source", str(tmp_path), "--source-at", "/x/"])
+    assert result.exit_code == 1 and "no plain absolute path" in result.output
+
+
 def test_gone_is_about_debian():
     result = CliRunner().invoke(command("lock"), ["wheels", "--gone"])
     assert result.exit_code == 1 and "tools/lock debian --gone" in result.output

@@ -184,8 +184,3 @@ def test_the_command_gates_builds_and_leaves_the_lock(checkouts, tmp_path):
     assert "mod/i.py" in result.stderr and "Traceback" not in result.stderr
     result = tool("--source", dirty, "--source-at", "/srv/app", "--allow-dirty", *link)
     assert result.stdout.strip() == said["image"] and "warning: the checkout" in result.stderr
-
-
-def test_options_without_a_source_are_refused(tmp_path):
-    result = tool("--source-at", "/srv/app")
-    assert result.returncode == 1 and "are about --source" in result.stderr

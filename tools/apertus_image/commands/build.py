@@ -9,11 +9,17 @@ from pathlib import Path
 
 import click
 
-from apertus_image.application.prepared import USUAL_PLACE
 from apertus_image.build.maker import choose
 from apertus_image.build.run import build, work
 from apertus_image.commands.prefetch import bring
-from apertus_image.commands.project import PROJECT, maker_option, setup_option, store_option
+from apertus_image.commands.project import (
+    PROJECT,
+    maker_option,
+    place_option,
+    setup_option,
+    source_place,
+    store_option,
+)
 from apertus_image.errors import UserError
 from apertus_image.release.gate import checkout
 from apertus_image.release.source import ApplicationSource, tree_of
@@ -31,8 +37,7 @@ __all__ = ["main"]
               help="Where to put the link to the result. [default: result in the clone]")
 @click.option("--source", "folder", metavar="DIR", type=click.Path(path_type=Path), default=None,
               help="Add the files that this git checkout's commit tracks, submodules too.")
-@click.option("--source-at", "at", metavar="PATH", default=None,
-              help=f"Where they go in the image. [default: {USUAL_PLACE}]")
+@place_option
 @click.option("--allow-dirty", is_flag=True,
               help="Take the commit of --source though the checkout differs from it.")
 @click.option("--json", "as_json", is_flag=True,
@@ -76,10 +81,11 @@ def _source(
     folder: Path | None, at: str | None, allow_dirty: bool, store: Store
 ) -> ApplicationSource | None:
     """The user's code in the store, its warnings told."""
+    place = source_place(at, source=folder is not None)
     if folder is None:
-        if at is not None or allow_dirty:
-            raise UserError("--source-at and --allow-dirty are about --source",
-                            next_step="tools/build --source DIR")
+        if allow_dirty:
+            raise UserError("--allow-dirty is about --source, which is not given",
+                            next_step="add --source DIR, or leave --allow-dirty out")
         return None
     state = checkout(folder, allow_dirty=allow_dirty)
     with contextlib.ExitStack() as stack:
@@ -87,7 +93,7 @@ def _source(
             return stack.enter_context(
                 Progress("reading the source", count, form=lambda n: f"{n:.0f} files")).add
 
-        source = tree_of(folder, at or USUAL_PLACE, store=store, progress=progress)
+        source = tree_of(folder, place, store=store, progress=progress)
     click.echo(f"source: {source.files} files of commit {source.commit[:12]} at {source.at}",
                err=True)
     dirty = [f"the checkout differs from its commit, which is taken as it is: "

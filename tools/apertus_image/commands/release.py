@@ -12,11 +12,17 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from apertus_image.application.prepared import USUAL_PLACE, checked
+from apertus_image.application.prepared import USUAL_PLACE
 from apertus_image.build.maker import Maker, choose
 from apertus_image.build.run import root
 from apertus_image.commands.prefetch import bring
-from apertus_image.commands.project import PROJECT, maker_option, setup_option
+from apertus_image.commands.project import (
+    PROJECT,
+    maker_option,
+    place_option,
+    setup_option,
+    source_place,
+)
 from apertus_image.errors import UserError
 from apertus_image.place.purge import warning
 from apertus_image.release import slurm
@@ -71,8 +77,7 @@ def steps_of(_context: click.Context, _option: click.Parameter, text: str | None
 @click.option("--source", "sources", metavar="DIR", multiple=True,
               type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Add the files that this git checkout's commit tracks, submodules too.")
-@click.option("--source-at", "at", metavar="PATH", default=USUAL_PLACE, show_default=True,
-              help="Where they go in the image.")
+@place_option
 @click.option("--allow-dirty", is_flag=True,
               help="Try what is not committed; names say -dirty, and it is not published.")
 @click.option("--sign", "key", metavar="KEY", default=None,
@@ -90,7 +95,7 @@ def steps_of(_context: click.Context, _option: click.Parameter, text: str | None
 @command_errors
 def main(
     context: click.Context, profile: Profile, image: str | None, sources: tuple[Path, ...],
-    at: str, allow_dirty: bool, key: Path | None, by_slurm: bool, only: list[str],
+    at: str | None, allow_dirty: bool, key: Path | None, by_slurm: bool, only: list[str],
     submitted: str | None, as_json: bool, wanted: str,
 ) -> None:
     """Release an image: gate, prefetch, build, push, export, check, record, attach, publish.
@@ -112,31 +117,31 @@ def main(
                         next_step="say which steps are one job in the profile: slurm.jobs")
     if len(sources) > 1:
         raise UserError("one checkout can be added", got=", ".join(map(str, sources)))
-    checked(at)
+    place = source_place(at, source=bool(sources))
     if image:
         profile = profile.of(image)
     # The site's, else the one of this shell or self-contained folder.
     own = os.environ.get("APERTUS_STORE")
     store = Store(profile.store or (Path(own).resolve() if own else None))
     passed = gate(PROJECT, sources, allow_dirty=allow_dirty, store=store)
-    folder = _folder(profile, passed, at)
+    folder = _folder(profile, passed, place)
     if submitted not in (None, folder.path.name):
         raise UserError("this job's release is of another state of the clone or checkout",
                         where=PROJECT, expected=submitted, got=folder.path.name,
                         next_step="check out the commit that was submitted, or release again")
     # What is not committed can be other tomorrow, so nothing of it is taken as done.
     afresh = passed.dirty and not only
-    for place in (profile.publish, *([] if not profile.registry or "serve" not in profile.registry
+    for each in (profile.publish, *([] if not profile.registry or "serve" not in profile.registry
                                      else [Path(profile.registry["serve"])])):
-        if words := warning(place):
+        if words := warning(each):
             say(f"warning: {words}")
     if by_slurm:
-        _submit(profile, folder, sources, at, allow_dirty, afresh, key, wanted, as_json)
+        _submit(profile, folder, sources, place, allow_dirty, afresh, key, wanted, as_json)
         return
     if passed.dirty:
         only = [step for step in only if step in TRIED] or [TRIED[-1]]
     with folder.locked(afresh=afresh):
-        results = _run(profile, store, wanted, folder, passed, sources, at, key, only)
+        results = _run(profile, store, wanted, folder, passed, sources, place, key, only)
     if passed.dirty and TRIED[-1] in results:
         say("not published, since it differs from its commit: commit, and release again")
     if as_json:
