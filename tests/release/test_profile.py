@@ -42,10 +42,48 @@ def test_every_fault_is_listed(tmp_path):
     (WHOLE + "slurm: {time: '1', jobs: [[build], [prefetch]]}\n", "every step once"),
     (WHOLE.replace(":-/p", ""), "variable that is not set"),
     (WHOLE.replace("smoke-image", "../../x"), "does not fit"),
+    (WHOLE.replace(":-/p", ":-"), "path is empty"),
+    (WHOLE.replace("/s", "~nobody-at-all/s"), "nobody's home"),
+    (WHOLE + "registry: {repository: a, host: 'h:1', ca: none.pem}\n", "certificates are not"),
 ])
 def test_one_fault_is_named(tmp_path, text, said):
     with pytest.raises(UserError, match=said):
         load(tmp_path, text)
+
+
+PLACES = """\
+image: smoke-image
+scratch: "{at}scratch"
+store: "{at}store"
+publish: {{folder: "{at}publish"}}
+registry: {{{kind}, repository: a, ca: "{at}ca.pem"}}
+"""
+
+
+@pytest.mark.parametrize(("at", "whole"), [
+    ("~/", "home/"), ("", "here/"), ("../", ""), ("${AT}/", "there/"), ("${NO:-~}/a/../", "home/"),
+])
+def test_every_path_is_made_whole_by_one_rule(tmp_path, monkeypatch, at, whole):
+    for name in ("home", "here", "there"):
+        (tmp_path / name).mkdir()
+    folder = tmp_path / whole
+    (folder / "ca.pem").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "here")
+    for kind in (f'serve: "{at}serve"', "host: 'h:1'"):
+        profile = load(tmp_path, PLACES.format(at=at, kind=kind), AT=str(tmp_path / "there"))
+        registry = dict(profile.registry)
+        assert (registry.pop("serve", folder / "serve"), registry.pop("host", "h:1")) == (
+            folder / "serve", "h:1")
+        assert registry == {"repository": "a", "ca": folder / "ca.pem"}
+        assert (profile.scratch, profile.store, profile.publish) == tuple(
+            folder / name for name in ("scratch", "store", "publish"))
+
+
+def test_two_paths_that_cannot_be_are_told_together(tmp_path):
+    with pytest.raises(UserError, match="2 faults"):
+        load(tmp_path, PLACES.format(at="/none/${NONE:-}/", kind="host: 'h:1'").replace(
+            "/none/${NONE:-}/store", "${NONE:-}"))
 
 
 def test_a_file_that_is_no_text_is_one_error(tmp_path):

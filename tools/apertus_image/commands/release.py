@@ -131,8 +131,8 @@ def main(
                         next_step="check out the commit that was submitted, or release again")
     # What is not committed can be other tomorrow, so nothing of it is taken as done.
     afresh = passed.dirty and not only
-    for each in (profile.publish, *([] if not profile.registry or "serve" not in profile.registry
-                                     else [Path(profile.registry["serve"])])):
+    served = (profile.registry or {}).get("serve")
+    for each in (profile.publish, *([served] if served else [])):
         if words := warning(each):
             say(f"warning: {words}")
     if by_slurm:

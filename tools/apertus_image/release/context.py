@@ -11,6 +11,7 @@ from typing import Any
 from apertus_image.build.maker import Maker
 from apertus_image.build.run import programs
 from apertus_image.errors import UserError
+from apertus_image.fetch.sources import ca_bundle
 from apertus_image.oci.image import Image
 from apertus_image.registry.client import Client
 from apertus_image.registry.reference import Reference
@@ -82,7 +83,8 @@ class Context:
         settings = self.profile.registry
         with contextlib.ExitStack() as stack:
             host = settings.get("host") or stack.enter_context(
-                borrowed(Path(settings["serve"]).expanduser(), cache=settings.get("cache", False)))
+                borrowed(settings["serve"], cache=settings.get("cache", False)))
             client = Client(host, plain_http=settings.get("plain_http"),
-                            verify=settings.get("ca", True), say=self.say)
+                            verify=str(settings.get("ca") or ca_bundle() or "") or True,
+                            say=self.say)
             yield client, Reference(host, settings["repository"])

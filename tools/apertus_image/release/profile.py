@@ -55,6 +55,8 @@ SCHEMA = {
 }
 JOBS = (("prefetch", "build"), ("push",), ("export", "check"), ("record", "attach", "publish"))
 ATTEMPTS = 3
+PATHS = (("scratch",), ("store",), ("publish", "folder"), ("registry", "serve"), ("registry", "ca"))
+"""The keys whose values are paths of this machine."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Profile:
         store: the physical store's folder, None for /nix.
         publish: where finished files go.
         readable: `all` or `group`.
-        registry: its part of the profile, None for a release without a registry.
+        registry: its part of the profile, paths whole; None for a release without a registry.
     """
 
     name: str
@@ -117,7 +119,8 @@ class Profile:
     def load(cls, name: str, environment: Mapping[str, str] | None = None) -> Profile:
         """Read a profile by its name, or a file by its path.
 
-        `${VAR}` and `${VAR:-default}` are replaced, and `~` at a path's start.
+        `${VAR}` and `${VAR:-default}` are replaced. Then `~` at a path's start is, and a relative
+        path is one from the folder that the command is given in.
 
         Raises:
             UserError: listing every fault of the file.
@@ -139,6 +142,7 @@ class Profile:
             raise UserError("a profile is no YAML", where=file, got=error) from error
         raise_all(_faults(data, file), "the profile has {n} faults")
         data = _expanded(data, file, os.environ if environment is None else environment)
+        raise_all(_settled(data, file), "the profile has {n} faults")
         _nameable(data.get("registry"), file)
         slurm = data.get("slurm")
         if slurm:
@@ -147,11 +151,10 @@ class Profile:
             _whole(slurm["jobs"], file)
         return cls(
             name=file.stem, origin=name if file.parent == PROFILES else str(file.resolve()),
-            image=data["image"], scratch=_path(data["scratch"]),
-            publish=_path(data["publish"]["folder"]),
+            image=data["image"], scratch=data["scratch"], publish=data["publish"]["folder"],
             readable=data["publish"].get("readable", "all"),
-            store=_path(data["store"]) if "store" in data else None,
-            registry=data.get("registry"), slurm=Slurm(**slurm) if slurm else None)
+            store=data.get("store"), registry=data.get("registry"),
+            slurm=Slurm(**slurm) if slurm else None)
 
 
 def _faults(data: Any, file: Path) -> Iterator[UserError]:
@@ -203,5 +206,24 @@ def _expanded(data: Any, file: Path, environment: Mapping[str, str]) -> Any:
     return re.sub(r"\$\{(\w+)(?::-([^}]*))?\}", value, data)
 
 
-def _path(text: str) -> Path:
-    return Path(os.path.abspath(Path(text).expanduser()))  # noqa: PTH100 - links stay
+def _settled(data: dict[str, Any], file: Path) -> Iterator[UserError]:
+    """Make every path of a profile whole, in place; the faults of those that cannot be."""
+    for *parts, key in PATHS:
+        inner = data
+        for part in parts:
+            inner = inner.get(part, {})
+        if key not in inner:
+            continue
+        where, text = f"{file}: {'/'.join([*parts, key])}", inner[key]
+        try:
+            inner[key] = Path(os.path.abspath(Path(text).expanduser()))  # noqa: PTH100 - links stay
+        except RuntimeError as error:
+            yield UserError("a profile's ~ is nobody's home", where=where, got=f"{text}: {error}",
+                            next_step="write the whole path")
+            continue
+        if not text:
+            yield UserError("a profile's path is empty", where=where,
+                            next_step="write one, or set the variable that it is made of")
+        elif key == "ca" and not inner[key].is_file():
+            yield UserError("a profile's certificates are not there", where=where,
+                            expected="a PEM file", got=inner[key])
