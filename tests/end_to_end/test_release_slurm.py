@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from apertus_image.release.profile import STEPS
+from apertus_image.release import slurm as jobs
+from apertus_image.release.profile import STEPS, Slurm
+from apertus_image.release.state import Folder as State
 from support import slurm
 from support.checkout import clean_clone, git
 from support.releasing import command, needs_programs, profile, published, surroundings
@@ -41,6 +43,18 @@ def test_slurm_runs_it_as_dependent_jobs(reference, clone, tmp_path, cluster):
     rows = [line.split() for line in told.splitlines()[1:]]
     assert [(row[0], row[1]) for row in rows] == [(step, "done") for step in STEPS]
     assert all(row[-1].isdigit() for row in rows)  # each by a job
+
+
+def test_a_jobs_log_lies_below_its_own_folder_whatever_the_path(tmp_path, cluster, monkeypatch):
+    for name, value in cluster.environment.items():
+        monkeypatch.setenv(name, value)
+    folder = State(tmp_path / "at 100%j %%x % here")
+    folder.make()
+    jobs.submit(Slurm(time="1", attempts=1), folder, ["echo", "it", "ran"], ["push"])
+    cluster.wait()
+    (log,) = folder.path.glob("logs/*.log")
+    assert log.read_text() == "it ran --only push\n"
+    assert [path.name for path in tmp_path.iterdir()] == [folder.path.name]
 
 
 def test_jobs_are_submitted_once_and_only_for_the_state_that_was(clone, tmp_path, cluster):

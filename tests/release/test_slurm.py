@@ -55,3 +55,17 @@ def test_a_job_runs_where_it_was_submitted_from(programs, tmp_path, monkeypatch)
     slurm.submit(Slurm(time="1"), folder, ["my release"], STEPS)
     script = (folder.path / "logs/push.sh").read_text()
     assert f"\ncd '{tmp_path}/my place' || exit\nexec 'my release' --only push\n" in script
+
+
+def test_a_folder_that_slurm_could_not_log_to_is_refused(programs, tmp_path):
+    programs("true")
+
+    def submit(name):
+        folder = Folder(tmp_path / name)
+        folder.make()
+        return slurm.submit(Slurm(time="1"), folder, ["release"], STEPS)
+
+    with pytest.raises(UserError, match="backslash"):
+        submit("a\\b")
+    assert not (tmp_path / "submitted").exists()
+    assert submit("a%b")

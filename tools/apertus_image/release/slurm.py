@@ -91,7 +91,7 @@ def _sbatch(slurm: Slurm, folder: Folder, script: Path, names: list[str], after:
     options = {"account": slurm.account, "partition": slurm.partition, "mem": slurm.memory,
                "time": slurm.time, "dependency": ",".join(wanted),
                "job-name": f"release-{names[0]}", "chdir": str(folder.path),
-               "output": str(folder.path / "logs" / f"{names[0]}-%j.log"),
+               "output": f"{_plain(folder.path / 'logs')}/{names[0]}-%j.log",
                "kill-on-invalid-dep": "yes"}
     command = ["sbatch", "--parsable", "--requeue", "--open-mode=append", "--nodes=1", "--ntasks=1",
                *(f"--{key}={value}" for key, value in options.items() if value), *slurm.options,
@@ -105,6 +105,21 @@ def _sbatch(slurm: Slurm, folder: Folder, script: Path, names: list[str], after:
         raise UserError("sbatch refused a job", where=shlex.join(command),
                         got=done.stderr.strip()[-1000:], next_step="mend the profile's slurm part")
     return int(done.stdout.split(";")[0])
+
+
+def _plain(path: Path) -> str:
+    """A path in a pattern of sbatch's, there to be taken as it is (sbatch(1), FILENAME PATTERN).
+
+    A relative pattern would not help: Slurm puts the job's folder in front and expands both.
+
+    Raises:
+        UserError: it has a backslash, which turns off the pattern's `%j` too.
+    """
+    if "\\" in str(path):
+        raise UserError("Slurm writes no log below such a path", where=path,
+                        expected="a path without a backslash",
+                        next_step="name another scratch in the profile")
+    return str(path).replace("%", "%%")
 
 
 def jobs(folder: Folder) -> list[dict[str, Any]]:
