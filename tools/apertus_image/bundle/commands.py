@@ -38,11 +38,10 @@ fi
 PYTHONNOUSERSITE=1
 # By the folder's identity: all its files have one time, so times cannot tell old code.
 PYTHONPYCACHEPREFIX=${{dir%/*}}/var/bytecode/{identity}
-NIX_BIN_DIR=$dir/programs
 NIX_CONF_DIR=$dir/share/none
 NIX_USER_CONF_FILES=$dir/share/none/nix.conf
 export APERTUS_BOOTSTRAP APERTUS_STORE HOME PATH PYTHONNOUSERSITE PYTHONPYCACHEPREFIX
-export NIX_BIN_DIR NIX_CONF_DIR NIX_USER_CONF_FILES
+export NIX_CONF_DIR NIX_USER_CONF_FILES
 """
 
 

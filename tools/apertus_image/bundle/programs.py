@@ -51,7 +51,10 @@ unset LD_PRELOAD LD_LIBRARY_PATH
 {settings}exec "$dir/lib/{loader}" --inhibit-cache --library-path "$dir/lib/{triplet}" \\
     --argv0 "$0" "$dir/libexec/{name}" "$@"
 """
+# Nix starts itself for each build (its build hook): by /proc/self/exe, which is the loader here,
+# unless this variable names a folder (its self-exe.cc).
 SETTINGS = {
+    "nix": 'export NIX_BIN_DIR="$dir/programs"\n',
     PYTHON: "unset PYTHONHOME\n",
     "git": 'export GIT_EXEC_PATH="$dir/lib/git-core" GIT_TEMPLATE_DIR="$dir/share/none"\n',
 }
