@@ -18,7 +18,7 @@ from apertus_image.build.maker import choose
 from apertus_image.build.run import build
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
-from support import images, revisions
+from support import images, pinned, revisions
 
 IMAGE = "smoke-image"
 LAYERS = ("userland", "python-all", "environment", "patches")
@@ -113,8 +113,60 @@ def test_a_patch_whose_hashes_are_not_its_own_stops(project, tmp_path):  # case 
                           '"after": "8', '"after": "9')
     after = revisions.changed(project, altered, tmp_path / "after")
     report = audited(AUDITOR, [project, after], tmp_path)
-    assert report.exit_code == 1 and [each.kind for each in report.stops] == ["hash changed"]
+    assert report.exit_code == 1
+    assert [each.kind for each in report.stops] == ["hash changed", "changed"]
     assert "idna/package_data.py" in report.stops[0].notes[0]
+    assert report.stops[1].notes == ("a patch gives another file than recorded",)
+
+
+SMOKE = "nix/patches/smoke/visible-after-import"
+LINE = '__version__ = "3.18"'
+REPLACING = (f"--- a/idna/package_data.py\n+++ b/idna/package_data.py\n@@ -1 +1 @@\n-{LINE}\n"
+             f'+{LINE}; __apertus_smoke__ = True\n')
+FILE = "visible-after-import, idna/package_data.py"
+
+
+@pytest.fixture(scope="module")
+def replacing(project, tmp_path_factory):
+    """The project with a patch that replaces a line, so that it can fit no longer."""
+    def other_patch(clone):
+        (clone / SMOKE / "patch.diff").write_text(REPLACING)
+        revisions.relock([clone / SMOKE], lambda name, _version: pinned.wheel(name))
+    return revisions.changed(project, other_patch, tmp_path_factory.mktemp("patch") / "project")
+
+
+@pytest.mark.parametrize(("change", "patched_too", "stops"), [
+    (lambda data: data, True, []),
+    (lambda data: data, False, [("a patch is for another version of its wheel",
+                                 "visible-after-import")]),
+    (lambda data: data.replace(b"3.18", b"3.19"), True,
+     [("a patch does not fit", f"{FILE}, hunk 1, line 1")]),
+    (lambda data: data.replace(b'"\n', b'"; __apertus_smoke__ = True\n'), True,
+     [("a patch is in the file already", f"{FILE}, hunk 1, line 1")]),
+    (lambda data: data + b"more = 1\n", True, [("a patch is for another file", FILE)]),
+], ids=["still applies", "not said to", "no longer applies", "already applied", "another file"])
+def test_a_patch_on_a_changed_wheel(change, patched_too, stops, replacing, tmp_path, capfd):
+    """Case 30: told by the audit without a build, and by the build."""
+    def wheel_changed(clone):
+        revisions.wheel_remade(clone, "idna", "3.18.post1", package_data=change)
+        if patched_too:
+            revisions.replace(clone / SMOKE / "patch.json", '"3.18"', '"3.18.post1"')
+    after = revisions.changed(replacing, wheel_changed, tmp_path / "after")
+    report = audited(AUDITOR, [replacing, after], tmp_path / "a")
+    assert [(each.notes[0], each.name) for each in report.stops] == stops
+    assert {each.name: each.state for each in report.layers if each.state != SAME} == {
+        "python-all": WILL, "patches": WILL}
+    proven = audited(PROVING, [replacing, after], tmp_path / "b")
+    if not stops:
+        assert proven.proven and proven.exit_code == report.exit_code == 20
+        return
+    assert report.exit_code == 1 and proven.proven is None
+    assert "nothing was built: the patches could not be applied" in proven.notes
+    capfd.readouterr()
+    with pytest.raises(UserError):
+        built(after)
+    said = capfd.readouterr().err
+    assert "a patch is " in said and "visible-after-import" in said
 
 
 def test_a_prediction_that_is_wrong_is_found_out(project, tmp_path):

@@ -75,25 +75,37 @@ def entry(project: Path, name: str, section: str, pin: str) -> dict:
     return next(each for each in data[section] if each["name"] == pin)
 
 
-def wheel_bumped(project: Path) -> None:
-    """The pinned click under a higher version, nothing else of it changed."""
-    old = entry(project, "wheels", "x86_64", "click")["version"]
-    new = f"{old}.post1"
-    stem, later = f"click-{old}.dist-info", f"click-{new}.dist-info"
+def wheel_remade(project: Path, name: str, version: str, **files: Callable[[bytes], bytes]) -> None:
+    """A pinned pure wheel under another version; of its files those named are changed.
+
+    Args:
+        files: name without its folder and suffix -> what makes it another.
+    """
+    old = entry(project, "wheels", "x86_64", name)["version"]
+    stem, later = f"{name}-{old}.dist-info", f"{name}-{version}.dist-info"
     out, rows = io.BytesIO(), ""
-    with zipfile.ZipFile(pinned.wheel("click")) as source, zipfile.ZipFile(out, "w") as target:
-        for name in source.namelist():
-            data, path = source.read(name), name.replace(stem, later)
+    with zipfile.ZipFile(pinned.wheel(name)) as source, zipfile.ZipFile(out, "w") as target:
+        for member in source.namelist():
+            data, path = source.read(member), member.replace(stem, later)
+            data = files.get(Path(path).stem, lambda data: data)(data)
             if path == f"{later}/METADATA":
-                data = data.replace(f"\nVersion: {old}\n".encode(), f"\nVersion: {new}\n".encode())
+                data = data.replace(f"\nVersion: {old}\n".encode(),
+                                    f"\nVersion: {version}\n".encode())
             if path != f"{later}/RECORD":
                 rows += row(path, data)
                 target.writestr(zipfile.ZipInfo(path), data)
         target.writestr(zipfile.ZipInfo(f"{later}/RECORD"), f"{rows}{later}/RECORD,,\n")
-    file = f"click-{new}-py3-none-any.whl"
-    fields = {"version": new, "file": file} | stored(project.parent / "made", file, out.getvalue())
+    file = f"{name}-{version}-py3-none-any.whl"
+    fields = {"version": version, "file": file}
+    fields |= stored(project.parent / "made", file, out.getvalue())
     lock(project, "wheels", lambda data: [each.update(fields) for section in ("x86_64", "aarch64")
-                                          for each in data[section] if each["name"] == "click"])
+                                          for each in data[section] if each["name"] == name])
+
+
+def wheel_bumped(project: Path) -> None:
+    """The pinned click under a higher version, nothing else of it changed."""
+    old = entry(project, "wheels", "x86_64", "click")["version"]
+    wheel_remade(project, "click", f"{old}.post1")
 
 
 def package_bumped(project: Path) -> None:

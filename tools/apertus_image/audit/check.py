@@ -21,6 +21,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from apertus_image.audit import licences, nixcode
 from apertus_image.audit.locks import inputs, read
+from apertus_image.audit.patches import tried
 from apertus_image.audit.report import Change
 from apertus_image.errors import UserError
 from apertus_image.patch.data import describe
@@ -85,9 +86,9 @@ def stopping(project: Path, store: Store) -> list[Change]:
     return [told(each) for each in lock_faults(project, store)]
 
 
-def told(error: UserError) -> Change:
+def told(error: UserError, group: str = "lock") -> Change:
     """A fault as a change of an audit that stops a release."""
-    return Change("lock", "changed", str(error.where or error.what), str(error.expected or ""),
+    return Change(group, "changed", str(error.where or error.what), str(error.expected or ""),
                   str(error.got or ""), notes=(error.what,), stop=True,
                   next_step=error.next_step or "")
 
@@ -108,9 +109,10 @@ def check(project: Path, store: Store,
     done.findings += lock_faults(project, store)
     pins = list(pins_of(project))
     files = sorted((project / "nix").rglob("*.nix")) + [project / "flake.nix"]
-    done.counts = {"pins": len(pins), "Nix files": len(files)}
+    patches = tried(project, store)
+    done.counts = {"pins": len(pins), "Nix files": len(files), "patches": patches.count}
     done.findings += [*_nar_hashes(project / "flake.lock"), *_hashes_twice(pins), *_names(pins),
-                      *_code(project, files), *_patches(project)]
+                      *_code(project, files), *_patches(project), *patches.faults]
     known = {pin.path: pin for pin in pins}
     here = [pin for path, pin in known.items() if store.physical(path).is_file()]
     done.absent = len(known) - len(here)

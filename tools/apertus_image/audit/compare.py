@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from apertus_image.audit import artefacts, locks, pins
+from apertus_image.audit import artefacts, locks, patches, pins
 from apertus_image.audit.check import stopping, told
 from apertus_image.audit.derivations import Derivation, Plan, evaluate
 from apertus_image.audit.predict import (
@@ -89,6 +89,11 @@ class Auditor:
         report.add(pins.compare(old.project, new.project))
         report.image = self.image
         report.add(stopping(new.project, self.store))
+        fitting = patches.tried(new.project, self.store)
+        if {"wheel", "patch"} & {each.group for each in report.changes}:
+            report.notes += [f"patches were not tried on {each}, which is not in the store "
+                             "(tools/prefetch all)" for each in fitting.unseen]
+        report.add(told(each, "patch") for each in fitting.faults)
         if any(each.group == "lock" and each.stop for each in report.changes):
             report.notes.append("no layer is foretold: what would be built is not what is asked "
                                 "for")
@@ -104,7 +109,9 @@ class Auditor:
         report.layers = _with_application(report.layers, *(
             locks.application(locks.read(one.lock)) for one in (old, new)))
         report.add(config_changes(plans[0].config, plans[1].config))
-        if self.build is not None:
+        if self.build is not None and fitting.faults:
+            report.notes.append("nothing was built: the patches could not be applied")
+        elif self.build is not None:
             self._prove(report, plans)
 
     def _plan(self, one: Subject) -> Plan:
