@@ -1,4 +1,8 @@
-"""The first entry in which two builds of one layer differ, and what about it."""
+"""The first entry in which two builds of one layer differ, and what about it.
+
+These are the tar's own entries, owners' names too, and the builder that brought each is known;
+audit/content.py compares trees of artefacts, which have neither, and shows their text.
+"""
 
 from __future__ import annotations
 
