@@ -24,6 +24,7 @@ from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import StoredImage
 from click.testing import CliRunner
 from support import checkouts, images, releases
+from support.checkout import clean_clone
 
 needs_nix = pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here")
 ALWAYS = {"clone's path", "clone's files", "store", "umask", "time zone", "CPUs", "hash seed",
@@ -69,10 +70,7 @@ def test_the_smoke_image_built_again_is_the_recorded_one(tmp_path):
 @pytest.mark.nix
 @needs_nix
 def test_a_builder_that_writes_the_clock_is_found(tmp_path):  # the negative control
-    clone = tmp_path / "clone"
-    shutil.copytree(images.PROJECT, clone, symlinks=True, ignore=shutil.ignore_patterns(
-        ".venv", ".roots", "result*", "__pycache__", ".cache", ".pytest_cache", ".ruff_cache"))
-    (clone / ".venv").symlink_to(images.PROJECT / ".venv")
+    clone = clean_clone(tmp_path / "clone")
     builder = clone / "tools/apertus_image/elf/ldcache.py"
     text = builder.read_text()
     builder.write_text(text.replace(

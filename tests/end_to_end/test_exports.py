@@ -18,6 +18,7 @@ from apertus_image.oci.layout import Descriptor, Layout
 from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import LayoutImage, StoredImage
 from support import images
+from support.checkout import clean_clone, git
 
 pytestmark = [
     pytest.mark.nix,
@@ -91,11 +92,9 @@ def test_another_makers_image_gives_the_same_file(exported, programs, tmp_path):
 def test_another_clone_another_commit_another_user_give_the_same_file(exported, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("not run: becoming another user needs root")
-    clone = tmp_path / "elsewhere/deeper"
-    subprocess.run(["git", "clone", "--quiet", images.PROJECT, clone], check=True)
+    clone = clean_clone(tmp_path / "elsewhere/deeper")
     (clone / "README.md").write_text("another commit\n")
-    subprocess.run(["git", "-C", clone, "-c", "user.name=t", "-c", "user.email=t@localhost",
-                    "commit", "--quiet", "--all", "--message", "another"], check=True)
+    git(clone, "commit", "--quiet", "--all", "--message", "another")
     built = images.built("smoke-image", "emitter", clone)
     tools = images.built("toolchain") / "bin"
     # The file is written by nobody, who cannot write to the store or read the clone.

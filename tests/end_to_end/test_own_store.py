@@ -14,6 +14,7 @@ from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import StoredImage
 from apertus_image.tree.machine import this_machine
 from support import images
+from support.checkout import clean_clone
 from support.checkouts import repository
 
 pytestmark = [
@@ -26,10 +27,7 @@ pytestmark = [
 def site(tmp_path_factory):
     """(clone, environment): the environment names a folder of inputs and an empty store."""
     folder = tmp_path_factory.mktemp("own")
-    clone, mirror = folder / "clone", folder / "mirror"
-    shutil.copytree(images.PROJECT, clone, symlinks=True, ignore=shutil.ignore_patterns(
-        ".venv", ".roots", "result*", "__pycache__", ".cache", ".pytest_cache"))
-    (clone / ".venv").symlink_to(images.PROJECT / ".venv")
+    clone, mirror = clean_clone(folder / "clone"), folder / "mirror"
     mirror.mkdir()
     wanted, boot = inputs(clone / "nix/pins", ["smoke-image"], this_machine())
     for each in (*wanted, *boot.debs):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from apertus_image.fetch import plan
 from support import images
+from support.checkout import clean_clone
 
 pytestmark = pytest.mark.nix
 MAKERS = ("emitter", "nix2container")
@@ -91,12 +91,7 @@ def test_what_was_skipped_is_listed(tree):  # case 42
 
 
 def test_another_clone_another_user_and_umask_give_the_same_file(tmp_path):
-    clone = tmp_path / "elsewhere" / "clone"
-    subprocess.run(["git", "clone", "--quiet", images.PROJECT, clone], check=True)
-    changed = subprocess.run(["git", "-C", images.PROJECT, "status", "--porcelain"],
-                             capture_output=True, text=True, check=True).stdout
-    if changed:
-        pytest.skip("not run: the clone would lack this tree's uncommitted changes")
+    clone = clean_clone(tmp_path / "elsewhere" / "clone")
     old = os.umask(0o077)
     try:
         for path in [clone, *clone.rglob("*")]:
@@ -113,9 +108,7 @@ UNRELATED = ("README.md", "docs/architecture.md", "tests/oci/test_image.py",
 
 
 def test_edits_elsewhere_change_no_derivation(tmp_path):  # trap 4
-    clone = tmp_path / "clone"
-    shutil.copytree(images.PROJECT, clone, symlinks=True, ignore=shutil.ignore_patterns(
-        ".venv", ".roots", "result*", "__pycache__", ".cache", ".pytest_cache"))
+    clone = clean_clone(tmp_path / "clone")
 
     def drv(attribute):
         result = images.nix("path-info", "--derivation", f"{clone}#{attribute}")
@@ -144,9 +137,7 @@ def wheel_file(name):
 
 
 def test_an_edit_to_a_patch_moves_the_overlay_alone(tmp_path):
-    clone = tmp_path / "clone"
-    shutil.copytree(images.PROJECT, clone, symlinks=True, ignore=shutil.ignore_patterns(
-        ".venv", ".roots", "result*", "__pycache__", ".cache", ".pytest_cache"))
+    clone = clean_clone(tmp_path / "clone")
     folder = clone / "nix/patches/smoke/visible-after-import"
     diff, meta = folder / "patch.diff", folder / "patch.json"
     old = json.loads(meta.read_text())["files"]["idna/package_data.py"]["after"]

@@ -12,6 +12,7 @@ import pytest
 from apertus_image.build.run import build
 from apertus_image.release.source import tree_of
 from support import images
+from support.checkout import clean_clone
 from support.checkouts import cloned, commit, git, nested, repository
 
 pytestmark = [
@@ -43,12 +44,6 @@ def image(arguments: tuple[str, ...], by: str = "emitter") -> Path:
     return build(images.PROJECT, "smoke-image", images.STORE, maker, link=None)
 
 
-def without_the_project(folder: Path) -> Path:
-    shutil.copytree(images.PROJECT, folder, symlinks=True, ignore=shutil.ignore_patterns(
-        ".venv", ".roots", "result*", "__pycache__", ".cache", ".pytest_cache"))
-    return folder
-
-
 def derivation(project: Path, attribute: str, *arguments: str) -> str:
     result = images.nix("path-info", "--derivation", f"{project}#{attribute}", *arguments)
     assert result.returncode == 0, result.stderr
@@ -57,7 +52,7 @@ def derivation(project: Path, attribute: str, *arguments: str) -> str:
 
 def test_an_empty_input_changes_no_derivation(tmp_path, checkouts):
     """Against a flake that knows no such input."""
-    clone = without_the_project(tmp_path / "clone")
+    clone = clean_clone(tmp_path / "clone")
     flake = (clone / "flake.nix").read_text()
     start, end = flake.index("  inputs.source ="), flake.index("  outputs =")
     flake = flake[:start] + flake[end:]
@@ -147,7 +142,7 @@ def test_a_path_that_the_image_has_is_refused(tmp_path):
 
 def test_a_bare_input_that_a_site_pins_gives_the_same_layer(tmp_path):
     code = repository(tmp_path / "code", {"a.py": "a = 1\n", "l": "-> a.py", "bin/x": "#!"})
-    clone = without_the_project(tmp_path / "clone")
+    clone = clean_clone(tmp_path / "clone")
     flake = (clone / "flake.nix").read_text()
     assert 'follows = "";' in flake
     url = f"git+file://{code}?rev={git(code, 'rev-parse', 'HEAD')}"
