@@ -19,6 +19,9 @@ from apertus_image.ui.errors import command_errors
 
 __all__ = ["main"]
 
+# A file's tests stay in one process, in their order, as they share what costs most.
+SPREAD = ("--numprocesses=auto", "--maxprocesses=8", "--dist=loadfile")
+
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @setup_option
@@ -27,11 +30,14 @@ __all__ = ["main"]
 def main(arguments: tuple[str, ...]) -> None:
     """Build the smoke image, then run every test; ARGUMENTS go to pytest.
 
+    The whole suite runs in as many processes as there are cores, at most 8; -n0 is one after
+    the other. With a path, or any other word that is no option, pytest has its own way.
     Tests of the full image run where it has been built, and say so where it has not.
 
     \b
     Example:
       tools/test --setup
+      tools/test -n0
       tools/test tests/oci -x
     """
     store = Store()
@@ -42,7 +48,9 @@ def main(arguments: tuple[str, ...]) -> None:
     _, boot = plan.inputs(PINS, [], this_machine())
     bring_files(folder.inputs(PINS, this_machine()), boot, store)
     build(PROJECT, "smoke-image", store, maker, link=PROJECT / ".roots" / "smoke-image")
-    command = [sys.executable, "-m", "pytest", *arguments]
+    # Processes that are told of a path which is not there run the others and do not say so.
+    spread = SPREAD if all(word.startswith("-") for word in arguments) else ()
+    command = [sys.executable, "-m", "pytest", *spread, *arguments]
     # pytest's exit code 5, no test ran, is a failure here too.
     sys.exit(subprocess.run(command, cwd=PROJECT).returncode)
 
