@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from apertus_image.registry.push import send_blobs
 from apertus_image.registry.state import State
 from support.pushing import MIB, REPOSITORY, blob_of
 
@@ -64,3 +65,24 @@ def test_a_damaged_note_is_no_note(bench, tmp_path):
         assert file.stat().st_mode & 0o077 == 0
         file.write_text('{"location": ')
     assert bench.upload(BLOB, state=state).what == "uploaded"
+
+
+def test_killed_before_it_forgot_an_upload_the_next_run_does(bench, tmp_path):
+    notes = tmp_path / "state"
+    state = State(notes)
+    killed_after(2, bench, state)
+    assert {path.suffix for path in notes.iterdir()} == {".json", ".lock"}
+    next(notes.glob("*.json")).with_suffix(".part").touch()  # killed while it noted
+    assert bench.upload(BLOB).what == "uploaded"  # by somebody else
+    with state.note(bench.client().base, REPOSITORY, BLOB.digest):  # which is at work
+        again(bench, state)
+        assert len(list(notes.iterdir())) == 3
+    assert again(bench, state) == "exists"
+    assert list(notes.iterdir()) == []
+    # No folder of notes is made for blobs that are there.
+    assert again(bench, State(tmp_path / "none")) == "exists"
+    assert not (tmp_path / "none").exists()
+
+
+def again(bench, state):
+    return send_blobs([BLOB], REPOSITORY, bench.client(), state=state)[BLOB].what

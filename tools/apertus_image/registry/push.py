@@ -140,6 +140,7 @@ def send_blobs(
     def bring(blob: Blob) -> Outcome:
         stopped()
         if arrived(client, repository, blob.digest, scope) in (blob.size, -1):
+            state.forget(client.base, repository, blob.digest)
             progress(blob.size)
             return Outcome("exists")
         with state.note(client.base, repository, blob.digest) as note:

@@ -59,7 +59,8 @@ class Note:
     def clear(self) -> None:
         """Forget the upload."""
         if self._file:
-            self._file.unlink(missing_ok=True)
+            for each in (self._file, self._file.with_suffix(".part")):
+                each.unlink(missing_ok=True)
 
 
 class State:
@@ -79,7 +80,7 @@ class State:
         A push that comes second, or cannot write here, gets a note that remembers nothing and
         opens a session of its own.
         """
-        name = hashlib.sha256(f"{base}\n{repository}\n{digest}".encode()).hexdigest()[:32]
+        name = _name(base, repository, digest)
         with contextlib.ExitStack() as held:
             try:
                 if self._folder is None:
@@ -96,3 +97,19 @@ class State:
             finally:
                 if not (self._folder / f"{name}.json").exists():
                     lock.unlink(missing_ok=True)
+
+    def forget(self, base: str, repository: str, digest: str) -> None:
+        """Remove what a run that was killed noted of a blob that is whole by now.
+
+        Another push that is at it keeps its note.
+        """
+        if self._folder is None:
+            return
+        with contextlib.suppress(OSError):
+            (self._folder / f"{_name(base, repository, digest)}.lock").stat()  # notes have one
+            with self.note(base, repository, digest) as note:
+                note.clear()
+
+
+def _name(base: str, repository: str, digest: str) -> str:
+    return hashlib.sha256(f"{base}\n{repository}\n{digest}".encode()).hexdigest()[:32]
