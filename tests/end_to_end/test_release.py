@@ -6,9 +6,7 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
-import threading
 
 import pytest
 from apertus_image.registry.client import Client
@@ -19,14 +17,17 @@ from apertus_image.registry.server.borrowed import borrowed
 from apertus_image.registry.server.folder import Folder
 from apertus_image.release.profile import STEPS
 from support.checkout import clean_clone, git
+from support.kills import Aim, adopting, run
 from support.releasing import (
     command,
     needs_programs,
+    places,
     profile,
     published,
     release,
     surroundings,
 )
+from support.remains import Undisturbed, moments
 
 pytestmark = [pytest.mark.nix, needs_programs]
 
@@ -100,30 +101,25 @@ def test_another_clone_gives_the_same_bytes(reference, tmp_path):
     assert published(tmp_path / "site") == published(reference)
 
 
-@pytest.mark.parametrize("within", [False, True], ids=["at its start", "within it"])
-def test_killed_in_every_step_it_goes_on_to_the_same_bytes(reference, clone, tmp_path, within):
+@pytest.mark.parametrize("when", ["at its start", "within it", "when a name is given"])
+def test_killed_in_every_step_it_goes_on_to_the_same_bytes(reference, clone, tmp_path, when):
     at, chance = tmp_path / "site", random.Random(7)
-    file = profile(at)
-    for step in STEPS:
-        process = subprocess.Popen(command(clone, file), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True, start_new_session=True,
-                                   env=surroundings(at))
-        for line in process.stderr:
-            if line.startswith(f"{step} …"):
-                delay = chance.uniform(0, 0.6) if within else 0
-                threading.Timer(delay, os.killpg, (process.pid, signal.SIGKILL)).start()
-                break
-        process.stderr.read()
-        process.stderr.close()
-        process.wait()
-        for name in (at / "published").glob("*.sqsh"):  # whole, if it is there
-            assert name.stat().st_size == next((reference / "published").glob("*.sqsh")
-                                               ).stat().st_size
-    done = release(clone, at)
-    assert done.returncode == 0, done.stderr
+    aims = {
+        "at its start": [Aim(step, 0) for step in STEPS],
+        "within it": [Aim(step, chance.uniform(0, 0.6)) for step in STEPS],
+        "when a name is given": [aim for step in STEPS for aim in moments(places(at))[step]],
+    }[when]
+    undisturbed, file, killed = Undisturbed(places(reference)), profile(at), 0
+    with adopting():
+        for aim in aims:
+            killed += run(command(clone, file), surroundings(at), aim).killed is not None
+            assert not undisturbed.faults(places(at))
+        done = run(command(clone, file), surroundings(at))
+    assert killed > len(aims) / 2 and done.code == 0, done.said
     assert published(at) == published(reference)
+    assert set(places(at).layout.blobs()) == undisturbed.blobs
     assert Folder(at / "registry").holder() is None
-    assert not [path for path in at.rglob(".*") if path.suffix in (".part", ".lock")]
+    assert not places(at).left_over()
 
 
 def test_what_is_not_committed_is_refused_or_marked_and_not_published(clone, tmp_path):

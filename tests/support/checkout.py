@@ -20,7 +20,8 @@ def git(folder: Path, *arguments: str | Path) -> str:
 def clean_clone(folder: Path, date: str = "2026-01-01T00:00:00Z") -> Path:
     """A clone of this tree as it is now, what is not committed here committed there.
 
-    Two clones of one state have one commit, whatever their folders.
+    Where all is committed, the clone's commit is this tree's own. Two clones of one state have
+    one commit, whatever their folders.
     """
     git(images.PROJECT, "clone", "--quiet", "--no-hardlinks", images.PROJECT, folder)
     changed = [name for listing in (("diff", "-z", "--name-only", "HEAD"),
@@ -33,9 +34,10 @@ def clean_clone(folder: Path, date: str = "2026-01-01T00:00:00Z") -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, folder / name)
     git(folder, "add", "--all")
-    subprocess.run(["git", "-C", folder, *IDENTITY, "commit", "--quiet", "--allow-empty",
-                    "--message", "the state under test"], check=True,
-                   env={"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date,
-                        "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder)})
+    if git(folder, "status", "--porcelain"):
+        subprocess.run(["git", "-C", folder, *IDENTITY, "commit", "--quiet",
+                        "--message", "the state under test"], check=True,
+                       env={"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date,
+                            "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder)})
     (folder / ".venv").symlink_to(images.PROJECT / ".venv")
     return folder

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.remains import Places
 
 needs_programs = pytest.mark.skipif(
     not (shutil.which("nix") and shutil.which("docker-registry")),
@@ -37,6 +38,11 @@ def command(clone: Path, file: Path, *arguments: str) -> list[str]:
 def surroundings(at: Path) -> dict[str, str]:
     """The variables of a site: interrupted uploads are noted below it."""
     return os.environ | {"XDG_STATE_HOME": str(at / "state")}
+
+
+def places(at: Path) -> Places:
+    """The folders of that profile."""
+    return Places(at / "published", at / "scratch", at / "registry", at / "state")
 
 
 def release(clone: Path, at: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
