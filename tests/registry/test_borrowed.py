@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import signal
@@ -11,11 +12,17 @@ import time
 
 import pytest
 from apertus_image.errors import UserError
+from apertus_image.registry.auth import scope_of
+from apertus_image.registry.chunks import ChunkSize
+from apertus_image.registry.client import Client
 from apertus_image.registry.server import borrowed as module
 from apertus_image.registry.server.borrowed import borrowed
 from apertus_image.registry.server.folder import Folder
 from apertus_image.registry.server.process import answers
+from apertus_image.registry.state import State, default_folder
+from apertus_image.registry.upload import upload
 from support import images
+from support.pushing import MIB, REPOSITORY, blob_of
 
 pytestmark = pytest.mark.skipif(not shutil.which("docker-registry"),
                                 reason="not run: docker-registry is not here")
@@ -85,3 +92,52 @@ def test_a_killed_task_leaves_no_server_and_the_next_one_gets_the_folder(tmp_pat
     with borrowed(tmp_path / "r") as again:
         assert answers(again)
     until(lambda: Folder(tmp_path / "r").holder() is None)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("chunks", [0, 2])
+def test_an_upload_whose_task_was_killed_within_a_chunk_is_gone_on_with(tmp_path, monkeypatch,
+                                                                        chunks):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    blob, state, scope = blob_of(5 * MIB + 10), State(default_folder()), scope_of(REPOSITORY)
+    uploads = tmp_path / f"r/data/docker/registry/v2/repositories/{REPOSITORY}/_uploads"
+
+    def sent(address, before):
+        client = Client(address)
+        send = client.send
+
+        def until(method, url, *rest, **more):
+            if method == "PATCH":
+                before(url)
+            return send(method, url, *rest, **more)
+
+        client.send = until
+        with state.note(client.base, REPOSITORY, blob.digest) as note:
+            return upload(client, REPOSITORY, blob, chunk=ChunkSize(MIB), note=note, scope=scope)
+
+    left = chunks
+
+    def half(url):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            connection = http.client.HTTPConnection(url.split("/")[2])
+            connection.putrequest("PATCH", url)
+            connection.putheader("Content-Type", "application/octet-stream")
+            connection.putheader("Content-Length", str(MIB))
+            connection.endheaders(b"\0" * (MIB // 2))
+            connection.close()
+            raise Killed
+
+    with borrowed(tmp_path / "r") as address:
+        with pytest.raises(Killed):
+            sent(address, half)
+    data, = uploads.glob("*/data")
+    assert data.stat().st_size == chunks * MIB + MIB // 2  # the chunk's first half is kept
+    with borrowed(tmp_path / "r") as address:
+        done = sent(address, lambda url: None)
+    assert (done.what, done.again, done.sent) == ("resumed", 0, blob.size - chunks * MIB)
+    assert list(uploads.iterdir()) == []

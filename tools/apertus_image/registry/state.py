@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 __all__ = ["Note", "State", "default_folder"]
 
@@ -40,7 +41,7 @@ class Note:
             location, offset = data["location"], data["offset"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        usable = isinstance(location, str) and isinstance(offset, int) and offset > 0
+        usable = isinstance(location, str) and isinstance(offset, int) and offset >= 0
         return (location, offset) if usable else None
 
     def write(self, location: str, offset: int) -> None:
@@ -97,6 +98,12 @@ class State:
             finally:
                 if not (self._folder / f"{name}.json").exists():
                     lock.unlink(missing_ok=True)
+
+    def acknowledged(self) -> dict[str, int]:
+        """Bytes that each noted upload is known to hold, by the last part of its Location."""
+        files = self._folder.glob("*.json") if self._folder else ()
+        noted = filter(None, (Note(file).read() for file in files))
+        return {urlsplit(location).path.rpartition("/")[2]: offset for location, offset in noted}
 
     def forget(self, base: str, repository: str, digest: str) -> None:
         """Remove what a run that was killed noted of a blob that is whole by now.

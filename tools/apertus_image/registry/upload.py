@@ -121,12 +121,14 @@ class _Upload:
         self.note.clear()
         self.offset, self.reader, self.window, self.window_end = 0, None, memoryview(b""), 0
         self._tell(0)
-        return self.session.open(mount)
+        if not (mounted := self.session.open(mount)):
+            self.note.write(self.session.location, 0)
+        return mounted
 
     def _resumed(self, location: str, offset: int) -> bool:
         self.session.location, self.offset = location, offset
         held = self.session.held(offset)
-        if held is None or not 0 < held <= self.blob.size:
+        if held is None or not 0 <= held <= self.blob.size:
             self.say(f"{self.name}: the registry no longer knows the upload that was begun")
             return False
         self._move(held)

@@ -8,10 +8,11 @@ on pushing, "Truncated blob file").
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -98,6 +99,24 @@ class Layout:
             for kind in (LAYERS, REVISIONS):
                 self.link(repository, kind, digest).unlink(missing_ok=True)
 
+    def cut_uploads(self, acknowledged: Mapping[str, int]) -> int:
+        """Cut uploads back to what their clients know to be there; count them.
+
+        What came of a chunk whose sender was killed is kept by docker-registry, and the upload's
+        address, which holds the length that was acknowledged, is of no use any more (notes on
+        pushing, "Connection cut inside a PATCH"). An upload that cannot be cut begins anew.
+
+        Args:
+            acknowledged: upload's ID -> bytes.
+        """
+        count = 0
+        for repository in self.repositories():
+            uploads = self._repositories / repository / "_uploads"
+            for name in acknowledged.keys() & set(_names(uploads)):
+                with contextlib.suppress(OSError):
+                    count += _cut(uploads / name, acknowledged[name])
+        return count
+
     def remove_uploads(self, before: float) -> int:
         """Remove uploads that nothing was added to since `before`, a time; count them."""
         count = 0
@@ -121,6 +140,17 @@ def opened(file: Path) -> BinaryIO:
         return os.fdopen(os.open(file, flags | os.O_NOATIME), "rb")
     except PermissionError:  # another user's file
         return os.fdopen(os.open(file, flags), "rb")
+
+
+def _cut(upload: Path, length: int) -> bool:
+    data = upload / "data"
+    if data.stat().st_size <= length:
+        return False
+    for state in upload.glob("hashstates/*/*"):  # of the digest, each named by its length
+        if state.name.isdigit() and int(state.name) > length:
+            state.unlink()
+    os.truncate(data, length)
+    return True
 
 
 def _names(folder: Path) -> list[str]:

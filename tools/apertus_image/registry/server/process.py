@@ -18,6 +18,8 @@ import yaml
 
 from apertus_image.errors import UserError
 from apertus_image.registry.server.folder import Folder, Holder, Lock
+from apertus_image.registry.server.layout import Layout
+from apertus_image.registry.state import State, default_folder
 
 __all__ = ["answers", "program", "serve", "stop"]
 
@@ -49,7 +51,8 @@ def serve(folder: Folder, lock: Lock, port: int | None, ready: Callable[[str], N
     """Run the registry until a signal asks to stop; the calling process waits and watches.
 
     If the caller is killed, the kernel kills the registry, which has the folder's lock too: the
-    lock is free only when neither writes there any more.
+    lock is free only when neither writes there any more. Uploads of this user's whose sender was
+    killed are made good to go on with before it starts.
 
     Args:
         lock: of `folder.hold`.
@@ -60,6 +63,7 @@ def serve(folder: Folder, lock: Lock, port: int | None, ready: Callable[[str], N
         UserError: it does not start, or ends by itself.
     """
     path = program()
+    Layout(folder.data).cut_uploads(State(default_folder()).acknowledged())
     # Blocked, they wait for sigtimedwait: no handler, and none comes between two steps.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS | {signal.SIGCHLD})
     try:
