@@ -111,6 +111,22 @@ def test_again_is_no_fault_and_another_file_stays(files, tmp_path):
     assert not [path for path in (tmp_path / "out").rglob(".*")]
 
 
+def test_what_a_run_killed_after_a_name_was_given_has_left_is_removed(files, tmp_path):
+    out = tmp_path / "out"
+    publish(files, out)
+    for each in (out / "a", out / "v/b"):
+        lock = each.with_name(f".{each.name}.0123456789ab.lock")
+        lock.touch()
+        lock.with_suffix(".part").mkdir()
+        os.link(each, lock.with_suffix(".part") / "file")
+    another = out / ".other.0123456789ab.lock"  # a publication of other files
+    another.touch()
+    (out / "a").unlink()
+    (out / "a").write_text("his")
+    publish(files, out, stays=lambda name: name == "a")
+    assert list(out.rglob(".*")) == [another] and (out / "a").read_text() == "his"
+
+
 def test_a_folder_that_cannot_be_made_is_one_error(files, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be published"):

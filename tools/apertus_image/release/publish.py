@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from apertus_image.errors import UserError, raise_all
@@ -22,15 +22,17 @@ FILE_MODES = {"all": 0o444, "group": 0o440}
 FOLDER_MODES = {"all": 0o2755, "group": 0o2750}
 
 
-def publish(files: Mapping[str, Path], folder: Path, readable: str = "all") -> list[Path]:
+def publish(files: Mapping[str, Path], folder: Path, readable: str = "all",
+            stays: Callable[[str], bool] = lambda _name: False) -> list[Path]:
     """Put files into a folder, each whole and synced before it has its name.
 
     A hard link where that can be, else a copy. Modes do not depend on the umask; the folder is
-    setgid, so that files are its group's.
+    setgid, so that files are its group's. What killed runs left of these names is removed.
 
     Args:
         files: name below the folder -> the file.
         readable: `all` or `group`.
+        stays: whether a file of this name that is there stays, whatever its bytes.
 
     Raises:
         UserError: a name is another file's, or the folder cannot be written.
@@ -40,14 +42,15 @@ def publish(files: Mapping[str, Path], folder: Path, readable: str = "all") -> l
                          expected=f"no file, or the bytes of {source}",
                          next_step="names carry the identity, so one of the two was changed: "
                          "tools/verify says which")
-               for source, target in pairs
-               if target.exists() and not source.samefile(target)
+               for name, (source, target) in zip(files, pairs, strict=True)
+               if target.exists() and not stays(name) and not source.samefile(target)
                and not filecmp.cmp(source, target, shallow=False)),
               "{n} published files are others")
     try:
         for each in sorted({target.parent for _, target in pairs}):
             made(each, readable)
         for source, target in pairs:
+            remove_left(target)
             if not target.exists():
                 _put(source, target, FILE_MODES[readable])
         for each in {target.parent for _, target in pairs}:
@@ -103,7 +106,6 @@ def point(folder: Path, name: str, file: str) -> None:
 
 
 def _put(source: Path, target: Path, mode: int) -> None:
-    remove_left(target)
     with workplace(target) as work:
         part = work / "file"
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,9 +207,10 @@ class _Publish:
         sqsh = folder / f"{results['record']['name']}.sqsh"
         if not sqsh.exists():  # what gets the name is what was checked
             unchanged(context, results)
+        # What says who made it may be another maker's already: his stays.
         publish({sqsh.name: context.folder.files / results["export"]["file"],
-                 **{each: context.folder.files / each for each in self._documents(results)}},
-                folder, context.profile.readable)
+                 **{each: context.folder.files / each for each in results["record"]["documents"]}},
+                folder, context.profile.readable, stays=is_makers)
         return sqsh
 
     def _tag(self, results: Results, client: Client, target: Reference) -> str:
@@ -243,12 +243,6 @@ class _Publish:
                             where=there, expected=f"{asked} ({key})", got=found,
                             next_step="leave --sign out, and that signature stays; or remove the "
                             "file, if it is to be yours, and give the same command again")
-
-    def _documents(self, results: Results) -> Iterator[str]:
-        """All but what says who made it, where another maker's is there already: his stays."""
-        for each in results["record"]["documents"]:
-            if not (is_makers(each) and (self.context.profile.publish / each).is_file()):
-                yield each
 
 
 def unchanged(context: Context, results: Results) -> str:
