@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import re
 import signal
@@ -13,6 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from apertus_image.release.profile import STEPS
 
 __all__ = ["Aim", "Run", "adopting", "run"]
 
@@ -26,17 +29,24 @@ BEGUN, FINISHED = re.compile(r"(\w+) …$"), re.compile(r"(\w+): done( before)?"
 class Aim:
     """When a run is to be killed, counted from the line that says that a step is begun.
 
+    Whatever comes first; and no later step gets further than its own line.
+
     Attributes:
         step: as the line names it.
         after: seconds.
-        until: instead of them, called at the line; gives what says whether the moment has come.
-        moment: in words, for people.
+        until: called at the line; gives what says whether the moment has come.
+        moment: that moment in words, for people.
     """
 
     step: str
-    after: float = 0.0
-    until: Callable[[], Callable[[], bool]] | None = None
+    after: float = math.inf
+    until: Callable[[], Callable[[], bool]] = lambda: lambda: False
     moment: str = ""
+
+    def __str__(self) -> str:
+        after = "its line" if self.after <= 0 else f"{self.after:.1f} s"
+        return f"{self.step}, " + " or ".join(filter(None, (
+            after if self.after < math.inf else "", self.moment)))
 
 
 @dataclass
@@ -105,36 +115,43 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], aim: Aim 
     Raises:
         AssertionError: a process that it started outlives it.
     """
-    done, others, started = Run(), _descendants(), time.monotonic()
+    done, others, over = Run(), _descendants(), threading.Event()
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, env=environment,
                                start_new_session=True)
+    lock, started = threading.Lock(), time.monotonic()
 
-    def shoot() -> None:
-        if aim.until:
-            come = aim.until()
-            while not come() and process.poll() is None:
-                time.sleep(POLL)
-        else:
-            time.sleep(aim.after)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGSTOP)  # what is looked at now is what is killed
-            mine = _descendants(process.pid)
-            done.running = sorted({name for pid, name in mine.items() if pid != process.pid})
-            done.killed = time.monotonic() - started
-            os.killpg(process.pid, signal.SIGKILL)
+    def kill() -> None:
+        with lock, contextlib.suppress(ProcessLookupError):
+            if done.killed is None:
+                os.killpg(process.pid, signal.SIGSTOP)  # what is looked at now is what is killed
+                mine = _descendants(process.pid)
+                done.running = sorted({name for pid, name in mine.items() if pid != process.pid})
+                done.killed = time.monotonic() - started
+                os.killpg(process.pid, signal.SIGKILL)
 
-    shooting = None
+    def wait() -> None:
+        end, come = time.monotonic() + aim.after, aim.until()
+        while time.monotonic() < end and not come():
+            if over.wait(POLL):
+                return
+        kill()
+
+    waiting = threading.Thread(target=wait)
+    later = STEPS[STEPS.index(aim.step) + 1:] if aim else ()
     with process:
         for line in process.stderr:  # until the last process that has it is gone
             done.lines.append((time.monotonic() - started, line.rstrip()))
-            if aim and not shooting and line.startswith(f"{aim.step} …"):
-                shooting = threading.Thread(target=shoot)
-                shooting.start()
+            step = BEGUN.match(line)
+            if aim and step and step[1] == aim.step:
+                waiting.start()
+            elif step and step[1] in later:
+                kill()
+        over.set()
         done.output = process.stdout.read().strip()
+    if waiting.ident:
+        waiting.join()
     done.code, ended = process.returncode, time.monotonic()
-    if shooting:
-        shooting.join()
     if done.code != -signal.SIGKILL:  # it had ended before
         done.killed, done.running = None, []
     if done.killed is not None:

@@ -52,6 +52,10 @@ class Places:
         return (path for folder in self.registry.rglob("_uploads") for path in folder.rglob("*")
                 if path.is_file())
 
+    def in_uploads(self) -> int:
+        """Bytes of uploads that nobody has finished."""
+        return _sizes(self.uploads())
+
     def state_in_words(self) -> str:
         """What lies where, for people."""
         blobs = self.layout.blobs()
@@ -59,7 +63,7 @@ class Places:
                   for path in folder.glob(".*.part") for path in [path, *path.rglob("*")]]
         words = {
             f"{len(blobs)} blobs, {size(sum(map(self.layout.size, blobs)))}": blobs,
-            f"{size(_sizes(self.uploads()))} in uploads": any(self.uploads()),
+            f"{size(self.in_uploads())} in uploads": any(self.uploads()),
             f"{size(_sizes(beside))} beside a name": beside,
             f"{len(files := whole(self.work / 'files'))} work files": files,
             f"{len(files := whole(self.published))} published files": files,
