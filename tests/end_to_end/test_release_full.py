@@ -1,0 +1,166 @@
+"""A release of the full image by the laptop's profile: killed in every step, and the same bits.
+
+    APERTUS_SLOW_TESTS=1 APERTUS_EVIDENCE=docs/evidence \
+        tools/test tests/end_to_end/test_release_full.py
+
+takes half an hour, and writes release-under-kills.md into the folder named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from apertus_image.registry.chunks import SIZE as CHUNK
+from apertus_image.registry.server.folder import Folder
+from apertus_image.registry.server.fsck import check
+from apertus_image.release.profile import STEPS
+from support import images
+from support.checkout import clean_clone
+from support.killed_page import Killed, page
+from support.kills import Aim, Run, adopting, run
+from support.remains import Places, Undisturbed, moments
+
+pytestmark = [
+    pytest.mark.nix,
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.environ.get("APERTUS_SLOW_TESTS"),
+                       reason="not run: takes half an hour (set APERTUS_SLOW_TESTS)"),
+    pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here"),
+    pytest.mark.skipif(not shutil.which("docker-registry"),
+                       reason="not run: docker-registry is not here"),
+]
+COMMAND = ("APERTUS_SLOW_TESTS=1 APERTUS_EVIDENCE=docs/evidence "
+           "tools/test tests/end_to_end/test_release_full.py")
+NEEDED = 45 * 2**30
+# Random moments within a step: where gigabytes are moved, more of them.
+TIMES = dict.fromkeys(STEPS, 2) | {"push": 6, "export": 6, "check": 4, "publish": 4}
+LONG = ("push", "export", "check", "publish")
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    if not images.full_image_is_here():
+        pytest.skip("not run: the full image is not in the store (tools/build)")
+    if shutil.disk_usage(tmp_path).free < NEEDED:
+        pytest.skip("not run: no room for two releases of the full image")
+    yield tmp_path
+    for each in tmp_path.iterdir():
+        if each.is_dir():  # what the runs said stays
+            shutil.rmtree(each)
+
+
+class Site:
+    """A clean clone, and places of its own for what the profile `laptop` names."""
+
+    def __init__(self, at: Path) -> None:
+        self.clone = clean_clone(at / "clone")
+        self.places = Places(published=at / "images", scratch=at / "cache/apertus-image/release",
+                             registry=at / "data/apertus-image/registry", state=at / "state")
+        self._environment = os.environ | {
+            "APERTUS_IMAGES": str(at / "images"), "XDG_CACHE_HOME": str(at / "cache"),
+            "XDG_DATA_HOME": str(at / "data"), "XDG_STATE_HOME": str(at / "state")}
+
+    def release(self, aim: Aim | None = None) -> Run:
+        return run([self.clone / "tools/release", "--profile", "laptop"], self._environment, aim)
+
+
+    def undo(self, step: str) -> None:
+        """Let a step that is taken as done once it is be done again."""
+        (self.places.work / f"steps/{step}.json").unlink(missing_ok=True)
+
+
+def forget_lint() -> None:
+    """Take the lint's report out of the store, so that the step check makes it."""
+    for maker in ("emitter", "nix2container"):
+        found = images.nix("path-info", f"{images.PROJECT}#apertus-image-lint", by=maker)
+        if found.returncode == 0:
+            subprocess.run(["nix-store", *images.STORE.nix_args(), "--delete",
+                            found.stdout.strip()], capture_output=True)
+
+
+def aims(step: str, length: float, places: Places, chance: random.Random) -> list[Aim]:
+    """A step's kills: at its line, at random moments of its length, when a name is given.
+
+    A push goes on where it was, so its moments add up to its length; other steps begin anew, so
+    theirs are spread over it.
+    """
+    times = TIMES[step]
+    part = length / (times + 2 if step == "push" else times)
+    spread = [part * (chance.uniform(0.5, 1.5) if step == "push"
+                      else chance.uniform(number, number + 1)) for number in range(times)]
+    line, within, named = Aim(step, 0), [Aim(step, after) for after in spread], moments(
+        places)[step]
+    if step == "push":  # while there are blobs to come
+        return [line, *named, *within]
+    if step == "export":  # a file that has its name, but no record, is read back
+        return [line, *within, *named, Aim(step, length / 10), Aim(step, length / 5)]
+    if step == "publish":  # once it is published there is nothing to kill
+        within = [replace(named[0], after=after) for after in spread]
+    return [line, *within, *named]
+
+
+def test_killed_in_every_step_it_goes_on_to_the_same_bytes(scratch):
+    first, second = Site(scratch / "reference"), Site(scratch / "killed")
+    kills: list[tuple[Aim, Run, str]] = []
+    log = (scratch / "runs.log").open("w")
+
+    def told(what: object, done: Run) -> Run:
+        print(f"{time.strftime('%H:%M:%S')} {what}: exit {done.code}, killed at {done.killed}, in "
+              f"{done.step or '-'}, gone after {done.gone:.2f} s, running {done.running}",
+              *(f"  {when:7.2f} {line}" for when, line in done.lines), sep="\n", file=log,
+              flush=True)
+        return done
+
+    with log, adopting():
+        forget_lint()
+        reference = told("undisturbed", first.release())
+        assert reference.code == 0, reference.said
+        undisturbed = Undisturbed(first.places)
+        shutil.rmtree(first.places.registry)  # blobs have their digests for names
+        chance = random.Random(7)
+        for step in STEPS:
+            for aim in aims(step, reference.lengths[step], second.places, chance):
+                if step == "check":
+                    forget_lint()
+                second.undo(step)
+                done = told(aim, second.release(aim))
+                state = second.places.state_in_words()
+                print(f"  left: {state}", file=log, flush=True)
+                assert done.code in (-9, 0), done.said
+                assert not undisturbed.faults(second.places)
+                kills.append((aim, done, state))
+        last = told("last", second.release())
+    assert last.code == 0, last.said
+    assert Path(last.output).is_file()
+    assert undisturbed.digests(second.places.published) == undisturbed.published
+    assert undisturbed.digests(second.places.work / "files") == undisturbed.work
+    assert set(second.places.layout.blobs()) == undisturbed.blobs
+    assert check(Folder(second.places.registry).data, full=True, repair=False).clean
+    assert not second.places.left_over()
+    assert second.places.in_uploads() < CHUNK
+    assert Folder(second.places.registry).holder() is None
+    # It was really killed where the work is: all steps, and each long one several times.
+    within = [done.step for _, done, _ in kills if done.killed is not None]
+    assert set(within) >= set(STEPS)
+    assert {step for step in LONG if within.count(step) > TIMES[step] / 2} == set(LONG)
+    evidence(scratch, first, reference, kills, last, undisturbed)
+
+
+def evidence(scratch: Path, site: Site, reference: Run, kills: list[tuple[Aim, Run, str]],
+             last: Run, undisturbed: Undisturbed) -> None:
+    after = [*(done for _, done, _ in kills[1:]), last]
+    record = json.loads(next(site.places.published.glob("*.record.json")).read_bytes())
+    text = page(record["source"]["commit"], COMMAND, reference,
+                [Killed(aim, done, state, following)
+                 for (aim, done, state), following in zip(kills, after, strict=True)], last,
+                [*sorted(undisturbed.published.items())])
+    folder = Path(os.environ.get("APERTUS_EVIDENCE") or scratch)
+    (folder / "release-under-kills.md").write_text(text)
