@@ -26,6 +26,7 @@ from support import images
 from support.checkout import clean_clone
 from support.killed_page import Killed, page
 from support.kills import Aim, Run, adopting, run
+from support.releasing import needs_programs
 from support.remains import Places, Undisturbed, moments
 
 pytestmark = [
@@ -33,9 +34,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get("APERTUS_SLOW_TESTS"),
                        reason="not run: takes half an hour (set APERTUS_SLOW_TESTS)"),
-    pytest.mark.skipif(not shutil.which("nix"), reason="not run: Nix is not here"),
-    pytest.mark.skipif(not shutil.which("docker-registry"),
-                       reason="not run: docker-registry is not here"),
+    needs_programs,
 ]
 COMMAND = ("APERTUS_SLOW_TESTS=1 APERTUS_EVIDENCE=docs/evidence "
            "tools/test tests/end_to_end/test_release_full.py")
