@@ -53,7 +53,7 @@ def test_it_builds_without_the_folders_variables(folder, tmp_path):
                               text=True, check=True).stdout
         assert said.startswith(f"{name} (Nix) 2.")
     done = build([folder / "programs/nix"], tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "__build-remote" not in done.stderr, done.stderr
     assert (tmp_path / f"store{done.stdout.strip()}").read_text() == "one\n"
 
 
@@ -61,4 +61,5 @@ def test_started_bare_it_takes_the_loader_for_itself(folder, tmp_path):  # the c
     loader = next((folder / "lib").glob("*/ld-linux-*"))
     done = build([loader, "--library-path", loader.parent, "--argv0", folder / "programs/nix",
                   folder / "libexec/nix"], tmp_path)
-    assert done.returncode != 0 and "__build-remote" in done.stderr
+    # Whether the build fails of it depends on which of the two ends first.
+    assert "__build-remote: cannot open shared object file" in done.stderr
