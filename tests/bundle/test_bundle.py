@@ -103,6 +103,9 @@ def test_a_wrapper_finds_its_folder_by_path_link_and_PATH(tmp_path):
         "--argv0", f"{place}/nix-store", f"{top}/libexec/nix", "x"]
     assert words("./nix", cwd=place)[-1] == f"{top}/libexec/nix"
     assert words("sh nix", cwd=place)[-1] == f"{top}/libexec/nix"
+    # Where CDPATH is set, cd says where it went.
+    assert words("programs/nix", cwd=top, env={"PATH": "/usr/bin:/bin", "CDPATH": top})[-1] == (
+        f"{top}/libexec/nix")
 
 
 def pinned(file: Path) -> tuple[Input, Path]:

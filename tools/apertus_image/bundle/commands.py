@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["LEFT_OUT", "install"]
+from apertus_image.tree.machine import Machine
+
+__all__ = ["LEFT_OUT", "environment", "install"]
 
 LEFT_OUT = ("bootstrap", "lock", "release", "test")
 """Commands that need apt, uv or pytest, or a commit: a release is made from a clone."""
@@ -26,14 +28,27 @@ ENVIRONMENT = """\
 # tools/run of a clone when APERTUS_BOOTSTRAP names this folder.
 #
 # Nothing of this machine's Python, Nix or git is used. What is written goes to ../store, ../var.
-unset PYTHONPATH PYTHONHOME LD_PRELOAD LD_LIBRARY_PATH NIX_PATH NIX_REMOTE NIX_STORE_DIR
+case $(uname -m) in
+{machine}) ;;
+*)
+    echo "error: this folder is for {machine}, and this machine is $(uname -m): $dir" >&2
+    exit 3 ;;
+esac
+case $dir in
+*:* | *';'*)  # between folders in PATH, and in the loader's list
+    echo "error: a folder with : or ; in its path cannot be used: $dir" >&2
+    exit 3 ;;
+esac
+unset CDPATH LD_AUDIT LD_LIBRARY_PATH LD_PRELOAD
+unset NIX_CONFIG NIX_PATH NIX_REMOTE NIX_STORE NIX_STORE_DIR
+unset PYTHONEXECUTABLE PYTHONHOME PYTHONINSPECT PYTHONOPTIMIZE PYTHONPATH PYTHONPLATLIBDIR
 APERTUS_BOOTSTRAP=$dir
 PATH=$dir/programs:${{PATH:-/usr/bin:/bin}}
 # Beside the versions, which are never changed.
 APERTUS_STORE=${{APERTUS_STORE:-${{dir%/*}}/store}}
 if [ ! -d "${{HOME:-}}" ]; then
     HOME=${{dir%/*}}/var/home
-    mkdir -p "$HOME"
+    mkdir -p "$HOME" || :
 fi
 PYTHONNOUSERSITE=1
 # By the folder's identity: all its files have one time, so times cannot tell old code.
@@ -56,6 +71,7 @@ def install(names: Iterable[str], folder: Path) -> None:
             script.chmod(0o755)
 
 
-def environment(folder: Path, identity: str) -> None:
+def environment(folder: Path, identity: str, machine: Machine) -> None:
     """Write `environment.sh`, the last file, since it carries the identity of the others."""
-    (folder / "environment.sh").write_text(ENVIRONMENT.format(identity=identity[:12]))
+    (folder / "environment.sh").write_text(
+        ENVIRONMENT.format(identity=identity[:12], machine=machine.name))

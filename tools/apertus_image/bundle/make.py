@@ -120,7 +120,7 @@ def _fill(folder: Path, project: Path, machine: Machine, pinned: list[tuple[Inpu
     _settle(folder)
     step("hashing")
     identity = nar_sha256(folder)
-    commands.environment(folder, identity)
+    commands.environment(folder, identity, machine)
     record = {"schema": SCHEMA, "machine": machine.name, "identity": identity,
               "files": [{"file": each.pin.file, "sha256": each.pin.sha256} for each, _ in pinned]}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")

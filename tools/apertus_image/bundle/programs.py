@@ -44,10 +44,10 @@ UNUSED = ("ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter", "t
 WRAPPER = """\
 #!/bin/sh
 # Start {name} with the loader and the libraries of this folder.
+unset CDPATH LD_AUDIT LD_LIBRARY_PATH LD_PRELOAD
 dir=${{0%/*}}
 [ "$dir" != "$0" ] || dir=.
 dir=$(cd -P "$dir/{up}" && pwd -P) || exit 127
-unset LD_PRELOAD LD_LIBRARY_PATH
 {settings}exec "$dir/lib/{loader}" --inhibit-cache --library-path "$dir/lib/{triplet}" \\
     --argv0 "$0" "$dir/libexec/{name}" "$@"
 """
@@ -55,7 +55,7 @@ unset LD_PRELOAD LD_LIBRARY_PATH
 # unless this variable names a folder (its self-exe.cc).
 SETTINGS = {
     "nix": 'export NIX_BIN_DIR="$dir/programs"\n',
-    PYTHON: "unset PYTHONHOME\n",
+    PYTHON: "unset PYTHONEXECUTABLE PYTHONHOME PYTHONPLATLIBDIR\n",
     "git": 'export GIT_EXEC_PATH="$dir/lib/git-core" GIT_TEMPLATE_DIR="$dir/share/none"\n',
 }
 
