@@ -103,8 +103,8 @@ def test_a_self_contained_folder_that_is_none_is_one_error(tmp_path):
     result = subprocess.run([images.PROJECT / "tools/edf", "--help"], capture_output=True,
                             text=True, env=os.environ | {"APERTUS_BOOTSTRAP": str(tmp_path)})
     assert (result.returncode, result.stdout) == (3, "")
-    assert result.stderr.splitlines() == [
-        f"error: APERTUS_BOOTSTRAP names no folder of tools/bootstrap: {tmp_path}"]
+    assert result.stderr.splitlines()[0] == (
+        f"error: APERTUS_BOOTSTRAP names no folder of tools/bootstrap: {tmp_path}")
 
 
 def test_errors_say_what_where_and_what_next():
