@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from apertus_image.fetch.plan import Input
 from apertus_image.squashfs.final import remove_left, workplace
 from apertus_image.tree.machine import Machine
 
-__all__ = ["RECORD", "SCHEMA", "Made", "link", "make"]
+__all__ = ["RECORD", "SCHEMA", "Made", "link", "make", "prepare"]
 
 SCHEMA = "apertus-image/bundle/1"
 RECORD = "bundle.json"
@@ -52,6 +53,33 @@ class Made:
     written: bool
 
 
+def prepare(target: Path) -> None:
+    """Make the folder that `make` fills; to be asked before anything is brought for it.
+
+    Raises:
+        UserError: something else has the name, no list of folders can name it, or it cannot be
+            written to.
+    """
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        ours = all(OWN.fullmatch(each.name) for each in target.iterdir())
+        if not os.access(target, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    except FileExistsError:
+        ours = False
+    except OSError as error:
+        raise UserError("the folder cannot be written", where=error.filename or target,
+                        got=error.strerror, next_step="choose another") from error
+    if not ours:
+        raise UserError("something else has the name", where=target,
+                        expected="no folder, an empty one, or one that tools/bootstrap made",
+                        next_step="give another name")
+    if set(":;").intersection(os.path.realpath(target)):
+        raise UserError("a folder with : or ; in its path cannot be used", where=target,
+                        got="PATH and the loader have these between folders",
+                        next_step="give another name")
+
+
 def make(target: Path, project: Path, machine: Machine, files: Iterable[tuple[Input, Path]],
          *, step: Callable[[str], None] = lambda _label: None) -> Made:
     """Make the version of these pins and tools, and the one in use.
@@ -63,18 +91,12 @@ def make(target: Path, project: Path, machine: Machine, files: Iterable[tuple[In
         step: told what is being done.
 
     Raises:
-        UserError: something else has the name, a pinned file is damaged, or the target cannot
-            be written.
+        UserError: what `prepare` raises, or a pinned file is damaged.
     """
     target = target.absolute()
-    if target.exists() and not (target.is_dir()
-                                and all(OWN.fullmatch(each.name) for each in target.iterdir())):
-        raise UserError("something else has the name", where=target,
-                        expected="no folder, an empty one, or one that tools/bootstrap made",
-                        next_step="give another name")
+    prepare(target)
     content = target / "content"  # never there: the names of work in progress are made of it
     try:
-        target.mkdir(parents=True, exist_ok=True)
         remove_left(content)
         with workplace(content) as work:
             folder = work / "new"
@@ -94,15 +116,21 @@ def make(target: Path, project: Path, machine: Machine, files: Iterable[tuple[In
     return Made(target, record, written)
 
 
-def link(project: Path, folder: Path) -> None:
-    """Let the commands of a clone run on a folder, where nothing else is installed (tools/run)."""
+def link(project: Path, folder: Path) -> bool:
+    """Let the commands of a clone run on a folder, where nothing else is installed (tools/run).
+
+    Returns:
+        False where the clone cannot be written to, as another user's.
+    """
     place = project / ".bootstrap"
+    if place.is_dir() and not place.is_symlink():
+        return place.samefile(folder)
     try:
         with workplace(place) as work:
             _link(work / "link", place, str(folder.absolute()))
-    except OSError as error:
-        raise UserError("the clone cannot be written to", where=place, got=error.strerror,
-                        next_step=f"set APERTUS_BOOTSTRAP={folder.absolute()} instead") from error
+    except (OSError, UserError):
+        return False
+    return True
 
 
 def _fill(folder: Path, project: Path, machine: Machine, pinned: list[tuple[Input, Path]],
@@ -115,7 +143,7 @@ def _fill(folder: Path, project: Path, machine: Machine, pinned: list[tuple[Inpu
     settle(folder / "lib" / machine.triplet,
            [*(folder / "libexec").iterdir(), *folder.glob("lib/python3*/**/*.so")],
            Path(machine.loader).name)
-    names = _project(project, folder / "project")
+    names = _project(project, folder / "project", without=folder.parents[1])
     commands.install(names, folder)
     _settle(folder)
     step("hashing")
@@ -128,9 +156,9 @@ def _fill(folder: Path, project: Path, machine: Machine, pinned: list[tuple[Inpu
     return record
 
 
-def _project(project: Path, target: Path) -> list[str]:
+def _project(project: Path, target: Path, without: Path) -> list[str]:
     """Copy the tracked files as they are; the names of the commands among them."""
-    for name in _tracked(project):
+    for name in _tracked(project, without):
         source, copy = project / name, target / name
         if source.is_symlink() or source.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +168,7 @@ def _project(project: Path, target: Path) -> list[str]:
                                          / f"{file.name.replace('-', '_')}.py").is_file())
 
 
-def _tracked(project: Path) -> list[str]:
+def _tracked(project: Path, without: Path) -> list[str]:
     if (project / ".git").exists():
         result = subprocess.run(
             ["git", "-c", f"safe.directory={project}", "-C", str(project), "ls-files", "-z"],
@@ -151,7 +179,7 @@ def _tracked(project: Path) -> list[str]:
         return sorted(filter(None, os.fsdecode(result.stdout).split("\0")))
     return sorted(str(file.relative_to(project)) for file in project.rglob("*")
                   if not SKIPPED.intersection(file.relative_to(project).parts)
-                  and not file.is_dir())
+                  and not file.is_dir() and without.resolve() not in file.parents)
 
 
 def _settle(folder: Path) -> None:

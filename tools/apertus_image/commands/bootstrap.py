@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import time
 from pathlib import Path
 
 import click
 
-from apertus_image.bundle.make import link, make
+from apertus_image.bundle.make import link, make, prepare
 from apertus_image.bundle.plan import inputs
 from apertus_image.commands.project import PINS, PROJECT, setup_option, store_option
 from apertus_image.fetch import plan
@@ -53,6 +54,7 @@ def main(folder: Path, name: str, as_json: bool, store: Store) -> None:
         store = Store(folder.absolute() / "store")
     wanted = inputs(PINS, machine)
     _, boot = plan.inputs(PINS, [], this_machine())
+    prepare(folder)
     if words := warning(folder):
         click.echo(f"warning: {words}", err=True)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -71,8 +73,9 @@ def main(folder: Path, name: str, as_json: bool, store: Store) -> None:
     click.echo(f"{done.record['identity'][:12]} for {name}, in {time.monotonic() - started:.0f} s"
                if done.written else "this very folder is there already", err=True)
     if seeded and machine == this_machine():
-        link(PROJECT, folder)
-        click.echo("this clone's tools/ run on it from now on", err=True)
+        click.echo("this clone's tools/ run on it from now on" if link(PROJECT, folder) else
+                   "this clone cannot be written to, so its tools/ have to be told of it: "
+                   f"APERTUS_BOOTSTRAP={shlex.quote(str(folder.absolute()))}", err=True)
     click.echo(json.dumps(done.record) if as_json else done.path)
 
 
