@@ -10,8 +10,8 @@ from pathlib import Path
 
 USER = 12345
 PROGRAMS = ("cat", "chmod", "cp", "cut", "date", "dirname", "env", "head", "id", "ls", "mkdir",
-            "mv", "readlink", "rm", "sed", "sh", "sha256sum", "sort", "tail", "tar", "tr", "uname",
-            "wc", "xz")
+            "mv", "readlink", "rm", "sed", "sh", "sha256sum", "sort", "tail", "tar", "touch", "tr",
+            "uname", "wc", "xz")
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x1000, 0x4000, 0x40000, 2
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 
