@@ -34,6 +34,9 @@ def test_every_derivation_built_again_is_identical(by):  # trap 12
     images.built("smoke-image", by)
     found = images.derivations("smoke-image", by)
     assert len(found) > 10
+    if by != "emitter":  # what the emitter has too is built again at its turn
+        found = set(found).difference(images.derivations("smoke-image", "emitter"))
+        assert found
     result = subprocess.run(["nix-store", *images.STORE.nix_args(), "--realise", "--check", *found],
                             capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]

@@ -10,10 +10,18 @@ from apertus_image.record.source import state
 from support.checkouts import cloned, commit, git, nested
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a clone, and what it was cloned from."""
+    folder = tmp_path_factory.mktemp("made")
+    cloned(nested(folder), folder / "clone")
+    return folder
+
+
 @pytest.fixture
-def clone(tmp_path):
+def clone(made, tmp_path):
     """A clone with a submodule, which has one itself, all checked out."""
-    return cloned(nested(tmp_path), tmp_path / "clone")
+    return shutil.copytree(made, tmp_path, symlinks=True, dirs_exist_ok=True) / "clone"
 
 
 def head(folder):

@@ -18,15 +18,24 @@ pytestmark = site.needs_programs
 ACCEPT = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
 
 
-@pytest.fixture
-def pushed(tmp_path):
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
     """A registry's folder with two repositories that share a layer, and their layouts."""
-    folder = tmp_path / "registry"
-    layouts = {name: site.image(tmp_path / f"layout{n}", n, shared=b"shared" * 1000)
+    place = tmp_path_factory.mktemp("whole")
+    layouts = {name: site.image(place / f"layout{n}", n, shared=b"shared" * 1000)
                for n, name in enumerate(["one", "deep/er/two"])}
-    with site.serving(folder) as server:
+    with site.serving(place / "registry") as server:
         for name, layout in layouts.items():
             site.push(layout, server, f"{name}:v1")
+    return place / "registry", layouts
+
+
+@pytest.fixture
+def pushed(whole, tmp_path):
+    """A copy of the folder, to be damaged, and the layouts of all."""
+    folder, layouts = tmp_path / "registry", whole[1]
+    # The configuration, written at each start, names the folder that it is for.
+    shutil.copytree(whole[0], folder, ignore=shutil.ignore_patterns("config.yml"))
     return folder, layouts, Layout(folder / "data")
 
 

@@ -21,21 +21,30 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A clone with this project's flake and pins, and a submodule that has one itself."""
-    outer = nested(tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with both checkouts, and what they were cloned from."""
+    folder = tmp_path_factory.mktemp("made")
+    outer = nested(folder)
     for name in ("flake.nix", "flake.lock", *PINS):
         (outer / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, outer / name)
     commit(outer)
-    return cloned(outer, tmp_path / "project")
+    for name in ("project", "source"):
+        cloned(outer, folder / name)
+    return folder
 
 
 @pytest.fixture
-def source(tmp_path, project):
+def project(made, tmp_path):
+    """A clone with this project's flake and pins, and a submodule that has one itself."""
+    return shutil.copytree(made, tmp_path, symlinks=True, dirs_exist_ok=True) / "project"
+
+
+@pytest.fixture
+def source(project):
     """A user's checkout, of the same shape."""
-    return cloned(tmp_path / "outer", tmp_path / "source")
+    return project.with_name("source")
 
 
 def refused(*arguments, **options) -> str:
