@@ -99,6 +99,40 @@ def test_setup_says_what_is_missing_and_changes_nothing(tmp_path):
     assert sorted(clone.rglob("*")) == before
 
 
+def setup_of(clone, *arguments):
+    """tools/setup in a clone that has nothing, with programs that only say what they were told."""
+    (clone / "tools").mkdir(parents=True, exist_ok=True)
+    shutil.copy(images.PROJECT / "tools/setup", clone / "tools")
+    (clone / "requirements.lock").write_text("x")
+    fakes = clone / "fakes"
+    fakes.mkdir(exist_ok=True)
+    for name in ("apt-get", "sudo", "python3", "python"):
+        (fakes / name).write_text(f'#!/bin/sh\necho {name} "$@" >>"{clone}/called"\nexit 9\n')
+        (fakes / name).chmod(0o755)
+    result = subprocess.run(["sh", clone / "tools/setup", *arguments], capture_output=True,
+                            text=True, env={"PATH": f"{fakes}:{os.environ['PATH']}"})
+    called = clone / "called"
+    return result, called.read_text() if called.exists() else ""
+
+
+@pytest.mark.parametrize("arguments", [("--tsets",), ("--tests", "--check"), ("",), ("-x",)])
+def test_setup_installs_nothing_for_a_word_it_does_not_know(tmp_path, arguments):
+    result, called = setup_of(tmp_path, *arguments)
+    assert (result.returncode, result.stdout, called) == (2, "", "")
+    for words in ("error: tools/setup takes", "expected: --tests", f"got:      {arguments[0]}",
+                  "next:"):
+        assert words in result.stderr
+
+
+def test_setup_tells_its_options_and_installs_nothing(tmp_path):
+    result, called = setup_of(tmp_path, "--help")
+    assert (result.returncode, result.stderr, called) == (0, "", "")
+    for option in ("--tests", "--registry", "--check", "--help"):
+        assert f"tools/setup {option}" in result.stdout
+    _, called = setup_of(tmp_path)
+    assert called, "without a word something would be installed"
+
+
 def test_a_self_contained_folder_that_is_none_is_one_error(tmp_path):
     result = subprocess.run([images.PROJECT / "tools/edf", "--help"], capture_output=True,
                             text=True, env=os.environ | {"APERTUS_BOOTSTRAP": str(tmp_path)})
