@@ -29,13 +29,17 @@ def test_a_small_one(tmp_path):
 def test_every_fault_is_listed(tmp_path):
     with pytest.raises(UserError, match="2 faults") as caught:
         load(tmp_path, "image: 1\nscratch: /s\npublish: {folder: /p}\nwrong: 2\n")
-    assert "'wrong' was unexpected" in str(caught.value) and "1 is not of type" in str(caught.value)
+    assert "'wrong' was unexpected" in str(caught.value) and "as text: 1\n" in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "said"), [
     ("[", "no YAML"),
-    (WHOLE + "registry: {repository: a, serve: /r, host: h:1}\n", "does not fit"),
-    (WHOLE + "registry: {repository: a}\n", "does not fit"),
+    (WHOLE + "registry: {repository: a, serve: /r, host: h:1}\n", "or host.*\n.*got: +both"),
+    (WHOLE + "registry: {repository: a}\n", "got: +neither"),
+    (WHOLE + "slurm: {time: 12:00:00}\n", "read as text: 43200\n.*in quotes"),
+    (WHOLE + "registry: {repository: a, serve: /r, tag: 26.10}\n", "text: 26.1\n.*in quotes"),
+    (WHOLE + "registry: {repository: a, serve: /r, tag: 2026-10-01}\n", "date.*\n.*in quotes"),
+    (WHOLE + "registry: {repository: [a], serve: /r}\n", "not of type.*\n.*docs/release.md"),
     (WHOLE + "registry: {repository: Team/x, serve: /r}\n", "cannot be named so"),
     (WHOLE + "registry: {repository: a, serve: /r, tag: a b}\n", "cannot be named so"),
     (WHOLE + "registry: {repository: a, host: 'h:1/b'}\n", "cannot be named so"),
@@ -84,6 +88,16 @@ def test_two_paths_that_cannot_be_are_told_together(tmp_path):
     with pytest.raises(UserError, match="2 faults"):
         load(tmp_path, PLACES.format(at="/none/${NONE:-}/", kind="host: 'h:1'").replace(
             "/none/${NONE:-}/store", "${NONE:-}"))
+
+
+def test_every_variable_that_is_not_set_is_told_once():
+    with pytest.raises(UserError, match="3 faults") as caught:
+        Profile.load("clariden", {"APERTUS_IMAGES": ""})
+    nexts = [line.split()[-1] for line in str(caught.value).splitlines() if "next:" in line]
+    assert nexts == ["SCRATCH=…", "APERTUS_IMAGES=…", "APERTUS_ACCOUNT=…"]
+    with pytest.raises(UserError, match="export APERTUS_ACCOUNT") as caught:
+        Profile.load("clariden", {"SCRATCH": "/s", "APERTUS_IMAGES": "/i"})
+    assert "faults" not in str(caught.value)
 
 
 def test_a_file_that_is_no_text_is_one_error(tmp_path):

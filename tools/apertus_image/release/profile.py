@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ SCHEMA = {
 }
 JOBS = (("prefetch", "build"), ("push",), ("export", "check"), ("record", "attach", "publish"))
 ATTEMPTS = 3
+VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 PATHS = (("scratch",), ("store",), ("publish", "folder"), ("registry", "serve"), ("registry", "ca"))
 """The keys whose values are paths of this machine."""
 
@@ -141,7 +143,9 @@ class Profile:
         except yaml.YAMLError as error:
             raise UserError("a profile is no YAML", where=file, got=error) from error
         raise_all(_faults(data, file), "the profile has {n} faults")
-        data = _expanded(data, file, os.environ if environment is None else environment)
+        given = os.environ if environment is None else environment
+        raise_all(_unset(data, file, given), "the profile has {n} faults")
+        data = _expanded(data, given)
         raise_all(_settled(data, file), "the profile has {n} faults")
         _nameable(data.get("registry"), file)
         slurm = data.get("slurm")
@@ -160,8 +164,17 @@ class Profile:
 def _faults(data: Any, file: Path) -> Iterator[UserError]:
     for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(data):
         at = "/".join(map(str, error.absolute_path)) or "the file"
+        expected, got, next_step = None, error.message, "docs/release.md describes every key"
+        if error.validator == "oneOf":  # the one there is: a registry's
+            expected = "serve, a folder, or host, a registry that runs"
+            got = "both" if {"serve", "host"} <= error.instance.keys() else "neither"
+        elif error.validator == "type" and error.validator_value == "string" and (
+                isinstance(error.instance, bool | int | float | date)):
+            # YAML reads 12:00:00 as a number of base 60, and 26.10 as 26.1.
+            got = f"a value that YAML does not read as text: {error.instance!r}"
+            next_step = "write it in quotes, as in \"12:00:00\""
         yield UserError("a profile does not fit its schema", where=f"{file}: {at}",
-                        got=error.message, next_step="docs/release.md describes every key")
+                        expected=expected, got=got, next_step=next_step)
 
 
 def _nameable(registry: Mapping[str, Any] | None, file: Path) -> None:
@@ -188,22 +201,34 @@ def _whole(jobs: tuple[tuple[str, ...], ...], file: Path) -> None:
                         got=" | ".join(" ".join(job) for job in jobs))
 
 
-def _expanded(data: Any, file: Path, environment: Mapping[str, str]) -> Any:
+def _unset(data: Any, file: Path, environment: Mapping[str, str]) -> Iterator[UserError]:
+    """An error for each variable that is needed and not set, with the first value it is for."""
+    needed: dict[str, str] = {}
+    for value in _texts(data):
+        for match in VARIABLE.finditer(value):
+            if match[2] is None and not environment.get(match[1]):
+                needed.setdefault(match[1], value)
+    for name, value in needed.items():
+        yield UserError("a profile needs a variable that is not set", where=file,
+                        expected=f"{name}, for {value}", next_step=f"export {name}=…")
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, dict | list):
+        for value in data.values() if isinstance(data, dict) else data:
+            yield from _texts(value)
+    elif isinstance(data, str):
+        yield data
+
+
+def _expanded(data: Any, environment: Mapping[str, str]) -> Any:
     if isinstance(data, dict):
-        return {key: _expanded(value, file, environment) for key, value in data.items()}
+        return {key: _expanded(value, environment) for key, value in data.items()}
     if isinstance(data, list):
-        return [_expanded(value, file, environment) for value in data]
+        return [_expanded(value, environment) for value in data]
     if not isinstance(data, str):
         return data
-
-    def value(match: re.Match[str]) -> str:
-        found = environment.get(match[1]) or match[2]
-        if found is None:
-            raise UserError("a profile needs a variable that is not set", where=file,
-                            expected=f"{match[1]}, for {data}", next_step=f"export {match[1]}=…")
-        return found
-
-    return re.sub(r"\$\{(\w+)(?::-([^}]*))?\}", value, data)
+    return VARIABLE.sub(lambda match: environment.get(match[1]) or match[2], data)
 
 
 def _settled(data: dict[str, Any], file: Path) -> Iterator[UserError]:
