@@ -143,6 +143,32 @@ def test_the_pointer_is_moved_at_once(files, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == ["a", "b", "latest", "v"]
 
 
+def test_the_pointer_takes_the_path_that_a_release_prints(files, tmp_path):
+    out, link = tmp_path / "out", tmp_path / "link"
+    publish(files, out)
+    link.symlink_to(out)
+    for given in (out / "a", link / "a"):
+        point(out, "latest", str(given))
+        assert os.readlink(out / "latest") == "a"
+    with pytest.raises(UserError, match="no such file is published"):
+        point(out, "latest", str(tmp_path / "a"))
+
+
+def test_a_pointer_to_an_image_leads_to_no_record(files, tmp_path):
+    out = tmp_path / "out"
+    publish(files, out)
+    (out / "x.sqsh").write_text("")
+    with pytest.raises(UserError, match="no image"):
+        point(out, "latest.sqsh", "a")
+    assert not (out / "latest.sqsh").is_symlink()
+    point(out, "latest.sqsh", "x.sqsh")
+    point(out, "latest.json", "a")
+    for pointer in ("latest.sqsh", "other.sqsh"):  # nor to a pointer, itself above all
+        with pytest.raises(UserError, match="no such file"):
+            point(out, pointer, "latest.sqsh")
+    assert os.readlink(out / "latest.sqsh") == "x.sqsh"
+
+
 @pytest.mark.parametrize(("name", "file"), [
     ("a", "a"), ("v", "a"), ("../latest", "a"), ("", "a"),
     ("latest", "v/b"), ("latest", "v"), ("latest", "../made/a"), ("latest", "none"),

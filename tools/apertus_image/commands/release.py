@@ -267,7 +267,7 @@ def _rows(folder: Folder) -> list[dict[str, Any]]:
 @click.option("--name", default=None, help="Of the link. [default: latest-IMAGE.sqsh]")
 @command_errors
 def point_to(profile: Profile, file: str, name: str | None) -> None:
-    """Let the link `latest-…` in the published folder lead to FILE there.
+    """Let the link `latest-…` in the published folder lead to FILE there, by name or path.
 
     Jobs that must run one image name that image; the link is for people.
 

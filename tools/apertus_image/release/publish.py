@@ -84,12 +84,27 @@ def made(folder: Path, readable: str) -> None:
 def point(folder: Path, name: str, file: str) -> None:
     """Make the link NAME in a folder lead to FILE beside it, at once.
 
+    Args:
+        folder: the published one.
+        name: the link's.
+        file: a file's name there, or its path.
+
     Raises:
-        UserError: FILE is not a file there, or NAME is one: what is published stays.
+        UserError: FILE is not a file there, or not what NAME promises by its `.sqsh`; or NAME is a
+            file: what is published stays.
     """
-    if Path(file).name != file or not (folder / file).is_file():
-        raise UserError("no such file is published", where=folder, got=file,
-                        expected="the name of a file there")
+    given, path = file, Path(file)
+    if path.is_absolute() and path.parent.resolve() == folder.resolve():
+        file = path.name
+    at = folder / file  # a pointer is none: it could lead to itself
+    if Path(file).name != file or at.is_symlink() or not at.is_file():
+        raise UserError("no such file is published", where=folder, got=given,
+                        expected="the name of a file there, or its whole path",
+                        next_step="tools/release prints it when it has published")
+    if name.endswith(".sqsh") and not file.endswith(".sqsh"):
+        raise UserError("the pointer would lead to what is no image", where=folder / name,
+                        expected="a .sqsh", got=given,
+                        next_step="name the .sqsh, or choose another --name")
     if Path(name).name != name or ((folder / name).exists() and not (folder / name).is_symlink()):
         raise UserError("the pointer's name is taken", where=folder / name,
                         expected="a name that is free, or a link's",
