@@ -6,6 +6,7 @@ import json
 
 import pytest
 from apertus_image.commands.release import main
+from apertus_image.errors import UserError
 from apertus_image.release.state import Done, Folder
 from click.testing import CliRunner
 
@@ -42,3 +43,19 @@ def test_a_status_of_damaged_notes_shows_those_steps_as_waiting(site):
     told = run("status", "--profile", site)
     assert told.exit_code == 0
     assert [line.split()[1:] for line in told.output.splitlines()[1:]] == [["waiting"]] * 8
+
+
+def test_an_image_of_no_such_name_is_refused_before_anything_is_made(site, monkeypatch):
+    def reached(*_arguments, **_options):
+        raise UserError("the gate was reached")
+
+    monkeypatch.setattr("apertus_image.commands.release.gate", reached)
+    profile = site.parent / "typo.yaml"
+    profile.write_text(site.read_text().replace("smoke-image", "smoke-imag"))
+    for arguments in (("--profile", profile), ("--profile", site, "--image", "smoke-imag")):
+        told = run(*arguments)
+        assert told.exit_code == 1 and "error: unknown image" in told.stderr
+        assert "smoke-image-aarch64" in told.stderr and "smoke-imag\n" in told.stderr
+    for name in ("smoke-image", "smoke-image-aarch64"):
+        assert "the gate was reached" in run("--profile", profile, "--image", name).stderr
+    assert [each.name for each in (site.parent / "scratch/releases").iterdir()] == ["one"]

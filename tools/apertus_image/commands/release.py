@@ -24,6 +24,7 @@ from apertus_image.commands.project import (
     source_place,
 )
 from apertus_image.errors import UserError
+from apertus_image.fetch.plan import machine_of
 from apertus_image.place.purge import warning
 from apertus_image.release import slurm
 from apertus_image.release.context import Context
@@ -35,6 +36,7 @@ from apertus_image.release.source import tree_of
 from apertus_image.release.state import Folder
 from apertus_image.release.steps import steps
 from apertus_image.store.store import Store
+from apertus_image.tree.machine import this_machine
 from apertus_image.ui.errors import command_errors
 from apertus_image.ui.progress import Progress
 
@@ -120,6 +122,7 @@ def main(
     place = source_place(at, source=bool(sources))
     if image:
         profile = profile.of(image)
+    machine_of(profile.image, this_machine())  # a misspelt one, before it has a folder
     # The site's, else the one of this shell or self-contained folder.
     own = os.environ.get("APERTUS_STORE")
     store = Store(profile.store or (Path(own).resolve() if own else None))

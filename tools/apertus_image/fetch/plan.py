@@ -69,7 +69,7 @@ def machine_of(name: str, native: Machine) -> tuple[str, Machine]:
                 return image, each
     known = [n for image in IMAGES for n in (image, *(f"{image}-{m}" for m in MACHINES))]
     raise UserError("unknown image", expected=", ".join(known), got=name,
-                    next_step="tools/build NAME, with one of these names")
+                    next_step="give one of these names")
 
 
 def inputs(
