@@ -47,6 +47,15 @@ def test_json_says_the_same(image):
     assert told["items"][0]["standing"] == "differs"
 
 
+@pytest.mark.parametrize(("options", "mode"), [
+    ((), "quick"), (("--once",), "once"), (("--full",), "full"),
+    (("--full", "--once"), "full"), (("--once", "--full"), "full"),
+])
+def test_the_fullest_check_asked_for_is_made(image, options, mode):
+    found = CliRunner().invoke(main, [str(image[0]), *options, "--json"])
+    assert json.loads(found.stdout)["mode"] == mode
+
+
 def test_what_is_not_there_is_one_clear_error(tmp_path):
     result = CliRunner().invoke(main, [str(tmp_path / "none.sqsh")])
     assert result.exit_code == 1 and "no such artefact" in result.output

@@ -25,9 +25,8 @@ COLOURS = {SAME: "green", DIFFERS: "red", UNCHECKED: "yellow"}
 
 @click.command()
 @click.argument("artefact")
-@click.option("--full", "mode", flag_value="full", help="Read and hash everything.")
-@click.option("--once", "mode", flag_value="once", help="Hash what no full check is known of.")
-@click.option("--quick", "mode", flag_value="quick", default=True, hidden=True)
+@click.option("--full", is_flag=True, help="Read and hash everything.")
+@click.option("--once", is_flag=True, help="Hash what no full check is known of.")
 @click.option("--image", type=click.Path(path_type=Path), default=None, metavar="FILE",
               help="The image JSON that it was made of.  [default: result, if it is that image]")
 @click.option("--signers", type=click.Path(path_type=Path), default=None, metavar="FILE",
@@ -36,8 +35,8 @@ COLOURS = {SAME: "green", DIFFERS: "red", UNCHECKED: "yellow"}
 @store_option
 @setup_option
 @command_errors
-def main(artefact: str, mode: str, image: Path | None, signers: Path | None, as_json: bool,
-         store: Store) -> None:
+def main(artefact: str, full: bool, once: bool, image: Path | None, signers: Path | None,
+         as_json: bool, store: Store) -> None:
     """Compare ARTEFACT with what was recorded of it; exit 1 if anything differs.
 
     ARTEFACT is a .sqsh or another file of a release, an image JSON, or an OCI layout's folder.
@@ -49,6 +48,7 @@ def main(artefact: str, mode: str, image: Path | None, signers: Path | None, as_
       tools/verify apertus-image-0.25.1-0123456789ab-0123456789ab.sqsh --full
       tools/verify --once IMAGE.sqsh && srun ...     # in a job script
     """
+    mode = "full" if full else "once" if once else "quick"  # full is all that once would be
     verifier = Verifier(
         mode, Image.load(image) if image else _usual(), PROJECT, signers, store.physical,
         progress=lambda label, total: Progress(label, total).add)
