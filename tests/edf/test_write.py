@@ -67,6 +67,32 @@ def test_what_is_no_artefact_is_an_error(text):
         artefact(text)
 
 
+def test_a_file_that_is_no_image_is_an_error(tmp_path):
+    for name in ("x.record.json", "x.sqsh"):
+        (tmp_path / name).write_text("{}\n")
+        with pytest.raises(UserError, match="not a SquashFS"):
+            artefact(str(tmp_path / name))
+    (tmp_path / "x.sqsh").write_bytes(b"hsqs and more")
+    assert artefact(str(tmp_path / "x.sqsh")) == str(tmp_path / "x.sqsh")
+
+
+@pytest.mark.parametrize(("choices", "said"), [
+    (Choices(("/x",)), "a mount cannot be used\n  where: +/x"),
+    (Choices(("/x:y",)), "destination 'y' is not absolute"),
+    (Choices(("/x:/y:RO",)), "no list of flags"),
+    (Choices(workdir="rel"), "workdir is not absolute"),
+    (Choices(("/x", "y:/y"), "rel"), "3 faults"),
+])
+def test_what_the_engine_would_refuse_is_not_written(choices, said):
+    with pytest.raises(UserError, match=said):
+        compose(REFERENCE, "one-node", choices)
+
+
+def test_a_variable_of_the_cluster_may_stand_in_a_choice():
+    text = compose(REFERENCE, "one-node", Choices(("${NOT_HERE}:/x", "/home:/home"), "$NOT_HERE"))
+    assert tomllib.loads(text)["mounts"] == ["${NOT_HERE}:/x", "/home:/home"]
+
+
 def test_the_file_is_named_wholly_and_not_replaced(tmp_path):
     image, out = tmp_path / "x-0123456789ab.sqsh", tmp_path / "x.toml"
     image.write_bytes(b"hsqs")

@@ -10,7 +10,7 @@ from apertus_image.edf.document import Edf
 from apertus_image.edf.finding import DOCS, Finding, Severity
 from apertus_image.edf.variables import expand
 
-__all__ = ["check", "split"]
+__all__ = ["check", "faults", "split"]
 
 RULE = f"a mount is SRC:DST[:FLAGS], flags joined by +, or the one flag sqsh ({DOCS}/edf.md)"
 # Folders whose content is the image's; a mount over one hides it.
@@ -30,7 +30,7 @@ def check(edf: Edf, environment: Mapping[str, str] = os.environ) -> Iterator[Fin
     for number, mount in enumerate(mounts if isinstance(mounts, list) else ()):
         if not isinstance(mount, str):
             continue
-        for severity, what, why, next_step in _one(mount, environment):
+        for severity, what, why, next_step in faults(mount, environment):
             yield Finding(severity, f"mounts[{number}]", f"{mount}: {what}", why, next_step,
                           line=edf.line("mounts"))
         parts = split(mount)
@@ -40,8 +40,9 @@ def check(edf: Edf, environment: Mapping[str, str] = os.environ) -> Iterator[Fin
                           line=edf.line("mounts"))
 
 
-def _one(mount: str, environment: Mapping[str, str]
-         ) -> Iterator[tuple[Severity, str, str, str]]:
+def faults(mount: str, environment: Mapping[str, str] = os.environ
+           ) -> Iterator[tuple[Severity, str, str, str]]:
+    """(severity, what, why, next step) of all that is wrong with one mount."""
     parts = split(mount)
     if not 2 <= len(parts) <= 3 or mount.startswith(":") or mount.endswith(":") or "::" in mount:
         yield "error", "not a source, a destination and flags", RULE, "write SRC:DST or SRC:DST:ro"

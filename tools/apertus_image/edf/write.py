@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +12,10 @@ import tomli_w
 from apertus_image.edf.finding import DOCS
 from apertus_image.edf.hooks import OFI
 from apertus_image.edf.image import DIGEST
+from apertus_image.edf.mounts import faults
 from apertus_image.edf.network import SETTINGS
-from apertus_image.errors import UserError
+from apertus_image.errors import UserError, raise_all
+from apertus_image.squashfs.superblock import MAGIC
 
 __all__ = ["MOUNTS", "WORKLOADS", "Choices", "artefact", "compose"]
 
@@ -48,13 +50,19 @@ def artefact(text: str) -> str:
         if not file.is_file():
             raise UserError("no such image", where=text, expected="a .sqsh",
                             next_step="tools/export-sqsh writes one")
+        with file.open("rb") as data:
+            start = data.read(len(MAGIC))
+        if start != MAGIC:
+            raise UserError("not a SquashFS file", where=file, expected=f"{MAGIC!r} at its start",
+                            got=repr(start), next_step="name the .sqsh itself")
         return str(file)
     reference = text.removeprefix("docker://")
     if not DIGEST.search(reference):
         raise UserError("a registry reference needs a digest", where=text,
                         expected="[REGISTRY#]IMAGE@sha256:DIGEST",
-                        got="a tag, which can be moved" if ":" in reference else "neither",
-                        next_step="take the digest that tools/push-image printed")
+                        got="a tag, which can be moved" if ":" in reference else "no digest",
+                        next_step="take the digest that tools/push-image printed, or name a file "
+                        "that ends in .sqsh")
     # Enroot 3 knows a registry by its #, Enroot 4 by either.
     first, slash, rest = reference.partition("/")
     if slash and "#" not in reference and re.search(r"[.:]", first):
@@ -68,7 +76,11 @@ def compose(image: str, workload: str, choices: Choices = Choices()) -> str:
     Args:
         image: as `artefact` gives it.
         workload: one of WORKLOADS.
+
+    Raises:
+        UserError: naming every choice that the engine would refuse.
     """
+    raise_all(_refused(choices), "the EDF would not work: {n} faults")
     several = workload == "multi-node"
     lines = [f"# apertus-image, {workload}; made by tools/edf write.",
              f"# Reasons: docs/cscs-launch.md; rules: {DOCS}.", ""]
@@ -96,3 +108,14 @@ def compose(image: str, workload: str, choices: Choices = Choices()) -> str:
         for name, (value, what) in SETTINGS.items():
             say(what[0].upper() + what[1:] + ".", name, value)
     return "\n".join(lines) + "\n"
+
+
+def _refused(choices: Choices) -> Iterator[UserError]:
+    for mount in choices.mounts:
+        for severity, what, _why, next_step in faults(mount):
+            if severity == "error":
+                yield UserError("a mount cannot be used", where=mount,
+                                expected="SRC:DST[:FLAGS]", got=what, next_step=next_step)
+    if not choices.workdir.startswith(("/", "$")):
+        yield UserError("the workdir is not absolute", expected="a folder of the container",
+                        got=choices.workdir, next_step="start it with /")
