@@ -32,6 +32,13 @@ def test_help_has_an_example_and_the_command_starts_from_a_clone(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_it_takes_the_option_that_tools_run_tells_where_something_is_missing(name):
+    assert CliRunner().invoke(command(name), ["--setup", "--help"]).exit_code == 0
+    if name != "test":  # which hands pytest all that it does not know
+        assert CliRunner().invoke(command(name), ["--setpu", "--help"]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_readme_names_it(name):
     assert f"tools/{name}" in (images.PROJECT / "README.md").read_text()
 

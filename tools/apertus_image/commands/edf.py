@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from apertus_image.commands.project import setup_option
 from apertus_image.edf.finding import Finding
 from apertus_image.edf.lint import lint as findings
 from apertus_image.edf.write import MOUNTS, WORKLOADS, Choices, artefact, compose
@@ -22,6 +23,7 @@ __all__ = ["main"]
 
 
 @click.group()
+@setup_option
 def main() -> None:
     """Write, or lint, an EDF: what `srun --environment` is told.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from apertus_image.commands.project import setup_option
 from apertus_image.errors import UserError
 from apertus_image.place.lustre import stripe
 from apertus_image.place.purge import warning
@@ -29,6 +30,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the result
 
 
 @click.group()
+@setup_option
 def main() -> None:
     """Keep images in DIR behind a registry on this machine's loopback.
 
