@@ -46,7 +46,8 @@ def pulled_layout(reference: Reference, folder: Path, plain_http: bool | None, c
 @click.command()
 @click.argument("image", default=str(work(PROJECT) / "result"), metavar="[IMAGE]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path(),
-              show_default="the current folder", help="A folder, or the file's name.")
+              show_default="the current folder",
+              help="A folder that is there, or the file's name, which ends in .sqsh.")
 @click.option("--compressor", type=click.Choice(list(COMPRESSORS)), default="zstd",
               show_default=True)
 @click.option("--level", type=int, default=None, help="Of the compressor.  [default: 3 for zstd]")
@@ -85,6 +86,9 @@ def main(
     """
     settings = Settings.of(compressor, level, block)
     folder = folder_of(output)
+    if not output.is_dir() and output.suffix != ".sqsh":  # a folder's name, most likely
+        raise UserError("the output is no folder that is there, and no .sqsh", where=output,
+                        next_step=f"mkdir -p {output}, or name a file that ends in .sqsh")
     if image.startswith(REGISTRY):
         reference = Reference.parse(image)
         pulled = folder / f".{(reference.digest or '').removeprefix('sha256:')}.pulled"
