@@ -56,6 +56,29 @@ def test_the_fullest_check_asked_for_is_made(image, options, mode):
     assert json.loads(found.stdout)["mode"] == mode
 
 
+def test_an_image_that_is_not_there_is_told_as_that(image, tmp_path):
+    file, _ = image
+    layout = tmp_path / "layout"
+    (layout / "blobs").mkdir(parents=True)
+    (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    (layout / "index.json").write_text('{"schemaVersion": 2, "manifests": []}')
+    for given, said in ((tmp_path / "none", "no such image"),
+                        (layout, "--image takes an image JSON")):
+        result = CliRunner().invoke(main, [str(file), "--image", str(given)])
+        assert result.exit_code == 1 and f"error: {said}" in result.stderr
+    assert CliRunner().invoke(main, [str(file), "--image", str(file)]).exit_code == 0
+
+
+def test_an_image_of_a_store_below_a_directory_is_found_by_its_link(image, tmp_path):
+    file, _ = image
+    (tmp_path / "own/nix/store").mkdir(parents=True)
+    file.rename(tmp_path / "own/nix/store/image.json")
+    (tmp_path / "result").symlink_to("/nix/store/image.json")
+    words = [str(tmp_path / "own/nix/store/image.json"), "--image", str(tmp_path / "result")]
+    assert CliRunner().invoke(main, words).exit_code == 1
+    assert CliRunner().invoke(main, [*words, "--store", str(tmp_path / "own")]).exit_code == 0
+
+
 def test_what_is_not_there_is_one_clear_error(tmp_path):
     result = CliRunner().invoke(main, [str(tmp_path / "none.sqsh")])
     assert result.exit_code == 1 and "no such artefact" in result.output

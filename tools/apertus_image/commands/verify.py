@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from apertus_image.build.run import work
+from apertus_image.commands.images import located
 from apertus_image.commands.project import PROJECT, setup_option, store_option
 from apertus_image.errors import UserError
 from apertus_image.oci.image import Image
@@ -50,7 +51,7 @@ def main(artefact: str, full: bool, once: bool, image: Path | None, signers: Pat
     """
     mode = "full" if full else "once" if once else "quick"  # full is all that once would be
     verifier = Verifier(
-        mode, Image.load(image) if image else _usual(), PROJECT, signers, store.physical,
+        mode, _given(image, store) if image else _usual(), PROJECT, signers, store.physical,
         progress=lambda label, total: Progress(label, total).add)
     report = verifier.verify(artefact)
     if as_json:
@@ -59,6 +60,15 @@ def main(artefact: str, full: bool, once: bool, image: Path | None, signers: Pat
         for item in report.items:
             click.echo(_lines(item))
     sys.exit(1 if report.differs else 0)
+
+
+def _given(file: Path, store: Store) -> Image:
+    """The image that --image names, in a store below a directory too."""
+    image = located(str(file), store)
+    if not isinstance(image, Image):
+        raise UserError("--image takes an image JSON", where=file, got="the folder of a layout",
+                        next_step="name what tools/build printed, or a result")
+    return image
 
 
 def _usual() -> Image | None:
