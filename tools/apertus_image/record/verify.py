@@ -187,5 +187,6 @@ def _told(files: Beside) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError("no record is beside the file", where=files.stem.parent,
                         expected=f"{files.record.name}, or {files.export.name} of an export",
-                        got=error, next_step="copy it with the files beside it") from error
+                        got=getattr(error, "strerror", None) or error,
+                        next_step="copy it with the files beside it") from error
     return told
