@@ -51,8 +51,8 @@ def main(
 ) -> None:
     """Build image NAME and print the path of its JSON.
 
-    NAME is an output of the flake: apertus-image (the default: this machine's
-    architecture), apertus-image-x86_64, apertus-image-aarch64 or smoke-image.
+    NAME is an output of the flake: apertus-image (the default) or smoke-image, for this
+    machine's architecture, or either with -x86_64 or -aarch64 behind it.
 
     \b
     Example:
