@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
-from apertus_image.build.maker import choose, locked_source
+from apertus_image.build.maker import choose, folder_url, locked_source
 from apertus_image.errors import UserError
 from support import images
 
@@ -42,6 +43,12 @@ def test_else_the_emitter_by_an_absolute_path():
     assert maker.name == "emitter" and "GitHub does not answer" in maker.why
     assert maker.arguments[:3] == ("--override-input", "nix2container",
                                    f"path:{images.PROJECT}/nix/emitter")
+
+
+def test_what_has_a_meaning_in_a_url_is_quoted():
+    """That Nix reads it so is tried end to end, in the self-contained folder's test."""
+    assert folder_url(Path("/a b%20?#é")) == "path:/a%20b%2520%3F%23%C3%A9"
+    assert folder_url(Path("/a/b-c.d_e")) == "path:/a/b-c.d_e"
 
 
 def test_asked_for_by_name():

@@ -20,6 +20,8 @@ from support import bare, images
 from support.checkout import clean_clone
 
 PINS = images.PROJECT / "nix/pins"
+# It may lie anywhere, and Nix reads paths as URLs.
+FOLDER = "/home/my f%20lder é"
 OTHER = next(each for each in MACHINES.values() if each != this_machine())
 
 pytestmark = [
@@ -118,7 +120,7 @@ def machine(made, clone, tmp_path_factory):
     root = bare.machine(tmp_path_factory.mktemp("bare") / "root", tree / "bin/busybox")
     root.parent.parent.chmod(0o755)
     root.parent.chmod(0o755)
-    subprocess.run(["cp", "-a", made, root / "home/folder"], check=True)
+    subprocess.run(["cp", "-a", made, root / FOLDER[1:]], check=True)
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", clone, root / "home/clone"],
                    check=True)
     (root / "inputs").mkdir()
@@ -144,29 +146,29 @@ def test_the_bare_machine_is_bare(machine):  # the control of those below
 
 
 def test_an_image_and_its_export_have_the_bits_of_the_ordinary_way(machine):  # acceptance 5
-    built = bare.run(machine, "/home/folder/bin/build", "smoke-image", "--maker", "emitter",
+    built = bare.run(machine, f"{FOLDER}/bin/build", "smoke-image", "--maker", "emitter",
                      **INPUTS)
     assert built.returncode == 0, built.stderr
     path = built.stdout.strip()
     ours = images.built("smoke-image")
-    assert (machine / "home/folder/store" / path.lstrip("/")).read_bytes() == ours.read_bytes()
+    assert (machine / FOLDER[1:] / "store" / path.lstrip("/")).read_bytes() == ours.read_bytes()
     # The image by default, which is what was built last.
-    export = bare.run(machine, "/home/folder/bin/export-sqsh", "-o", "/home", "--json")
+    export = bare.run(machine, f"{FOLDER}/bin/export-sqsh", "-o", "/home", "--json")
     assert export.returncode == 0, export.stderr
     theirs = json.loads(export.stdout)
     source = StoredImage(Image.load(ours))
     wanted = Exporter(images.built("toolchain") / "bin").export(
         source, machine / "tmp/ours.sqsh").record
     assert (theirs["sha256"], theirs["image"]) == (wanted["sha256"], wanted["image"])
-    told = bare.run(machine, "/home/folder/bin/inspect",
+    told = bare.run(machine, f"{FOLDER}/bin/inspect",
                     *(f"/home/{file.name}" for file in (machine / "home").glob("*.sqsh")))
     assert told.returncode == 0 and theirs["image"] in told.stdout, told.stderr
 
 
 def test_the_versions_are_not_written_to(machine, made):
-    bare.run(machine, "/home/folder/bin/inspect", "--help")
+    bare.run(machine, f"{FOLDER}/bin/inspect", "--help")
     version = (made / "current").resolve().name
-    assert nar_sha256(machine / "home/folder" / version) == nar_sha256(made / version)
+    assert nar_sha256(machine / FOLDER[1:] / version) == nar_sha256(made / version)
 
 
 def test_the_machine_brings_a_folder_of_its_own_by_the_pins_alone(machine, made):  # acceptance 5
@@ -212,12 +214,12 @@ def test_a_copied_folder_serves_a_clone_too(machine):
     """Whatever the clone has of its own."""
     published = str(next((machine / "home/published").glob("*.sqsh"))).removeprefix(str(machine))
     verified = bare.run(machine, "/home/clone/tools/verify", published, "--full",
-                        APERTUS_BOOTSTRAP="/home/folder")
+                        APERTUS_BOOTSTRAP=FOLDER)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    written = bare.run(machine, "/home/folder/bin/edf", "write", published,
+    written = bare.run(machine, f"{FOLDER}/bin/edf", "write", published,
                        "--workload", "one-node", "-o", "/tmp/x.toml")
     assert written.returncode == 0, written.stderr
-    linted = bare.run(machine, "/home/folder/bin/edf", "lint", "/tmp/x.toml", "--strict")
+    linted = bare.run(machine, f"{FOLDER}/bin/edf", "lint", "/tmp/x.toml", "--strict")
     assert (linted.returncode, linted.stdout) == (0, "")
     refused = bare.run(machine, "/home/clone/tools/test")
     assert refused.returncode == 3 and "tools/test --setup" in refused.stderr
@@ -226,7 +228,7 @@ def test_a_copied_folder_serves_a_clone_too(machine):
 def test_without_user_namespaces_a_build_is_one_error(machine):
     """In a chroot the kernel makes none."""
     result = subprocess.run(
-        ["chroot", f"--userspec={bare.USER}:{bare.USER}", machine, "/home/folder/bin/build",
+        ["chroot", f"--userspec={bare.USER}:{bare.USER}", machine, f"{FOLDER}/bin/build",
          "smoke-image", "--maker", "emitter"], capture_output=True, text=True,
         env={"PATH": "/bin:/usr/sbin:/usr/bin", **INPUTS})
     assert result.returncode == 1 and result.stdout == ""

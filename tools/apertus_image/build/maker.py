@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import requests
 
@@ -20,7 +21,7 @@ from apertus_image.errors import UserError
 from apertus_image.store.paths import fixed_output_path
 from apertus_image.store.store import Store
 
-__all__ = ["INPUT", "Maker", "choose", "locked_source", "source"]
+__all__ = ["INPUT", "Maker", "choose", "folder_url", "locked_source", "source"]
 
 INPUT = "nix2container"
 ANSWER_SECONDS = 3.0
@@ -81,7 +82,7 @@ def choose(
         UserError: nix2container was asked for by name and cannot be had.
     """
     path, url = locked_source(project)
-    emitter = ("--override-input", INPUT, f"path:{(project / 'nix' / 'emitter').resolve()}",
+    emitter = ("--override-input", INPUT, folder_url((project / "nix/emitter").resolve()),
                "--no-write-lock-file")
     if wanted == "emitter":
         return Maker("emitter", "asked for", emitter)
@@ -100,6 +101,11 @@ def choose(
     return Maker(
         "emitter", "nix2container's source is not in the store and GitHub does not answer", emitter
     )
+
+
+def folder_url(folder: Path) -> str:
+    """A folder as a flake's URL, in which a space or a percent sign has to be quoted."""
+    return f"path:{quote(str(folder))}"
 
 
 def source(project: Path, store: Store) -> Path:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from apertus_image.build.maker import Maker, choose
+from apertus_image.build.maker import Maker, choose, folder_url
 from apertus_image.errors import UserError
 from apertus_image.store import namespaces
 from apertus_image.store.store import Store
@@ -63,7 +63,7 @@ def build(
     if store.root:
         namespaces.insist()
     # Without .git Nix would look for one in the folders above.
-    flake = str(project) if (project / ".git").exists() else f"path:{project}"
+    flake = str(project) if (project / ".git").exists() else folder_url(project)
     command = [
         "nix", *store.nix_args(), "build", f"{flake}#{attribute}", *maker.arguments,
         # Enough of a failed builder's words to hold a whole error of this project's.
