@@ -32,7 +32,10 @@ def test_a_profile_may_stand_before_or_after_a_subcommand(site):
         told = run(*arguments, "--json")
         assert told.exit_code == 0
         row = json.loads(told.stdout)["one"][1]
-        assert (row["step"], row["state"], row["took"]) == ("build", "done", "2 s")
+        assert (row["step"], row["state"], row["seconds"], row["started"]) == (
+            "build", "done", 2, "1970-01-01T00:00:01+00:00")
+    shown = run("status", "--profile", site).output.splitlines()[2].split()
+    assert (shown[:2], shown[-3:]) == (["build", "done"], ["2", "s", "2"])
 
 
 def test_a_status_of_damaged_notes_shows_those_steps_as_waiting(site):

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -241,9 +242,11 @@ def status(profile: Profile, as_json: bool) -> None:
     for name, rows in told.items():
         click.echo(name)
         for row in rows:
-            click.echo(f"  {row['step']:<9} {row['state']:<8} {row['started'] or '':<20}"
-                       f"{row['took'] or '':>8}  {row['attempts'] or '':>2}  "
-                       f"{row['jobs']}".rstrip())
+            started = row["started"] and datetime.fromisoformat(row["started"]).astimezone()
+            took = "" if row["seconds"] is None else f"{row['seconds']:.0f} s"
+            click.echo(f"  {row['step']:<9} {row['state']:<8} "
+                       f"{format(started, '%Y-%m-%d %H:%M:%S') if started else '':<20}"
+                       f"{took:>8}  {row['attempts'] or '':>2}  {row['jobs']}".rstrip())
 
 
 def _rows(folder: Folder) -> list[dict[str, Any]]:
@@ -257,9 +260,9 @@ def _rows(folder: Folder) -> list[dict[str, Any]]:
             jobs.insert(0, str(times["job"]))
         rows.append({
             "step": step, "state": "done" if done else "begun" if times else "waiting",
-            "started": times and time.strftime("%Y-%m-%d %H:%M:%S",
-                                               time.localtime(times["started"])) or None,
-            "took": f"{times['ended'] - times['started']:.0f} s" if done else None,
+            "started": datetime.fromtimestamp(times["started"], UTC).isoformat(timespec="seconds")
+            if times else None,
+            "seconds": round(times["ended"] - times["started"], 3) if done else None,
             "attempts": times.get("attempts"), "jobs": ", ".join(jobs)})
     return rows
 

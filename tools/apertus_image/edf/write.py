@@ -60,7 +60,8 @@ def artefact(text: str) -> str:
     if not DIGEST.search(reference):
         raise UserError("a registry reference needs a digest", where=text,
                         expected="[REGISTRY#]IMAGE@sha256:DIGEST",
-                        got="a tag, which can be moved" if ":" in reference else "no digest",
+                        got="no whole digest" if "@" in reference else
+                        "a tag, which can be moved" if ":" in reference else "no digest",
                         next_step="take the digest that tools/push-image printed, or name a file "
                         "that ends in .sqsh")
     # Enroot 3 knows a registry by its #, Enroot 4 by either.

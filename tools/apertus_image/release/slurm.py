@@ -103,7 +103,9 @@ def _sbatch(slurm: Slurm, folder: Folder, script: Path, names: list[str], after:
                         "--slurm") from error
     if done.returncode:
         raise UserError("sbatch refused a job", where=shlex.join(command),
-                        got=done.stderr.strip()[-1000:], next_step="mend the profile's slurm part")
+                        got=done.stderr.strip()[-1000:],
+                        next_step="mend the profile's slurm part; or, where Slurm itself does not "
+                        "work, run it on a login node")
     return int(done.stdout.split(";")[0])
 
 
