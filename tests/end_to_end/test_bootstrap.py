@@ -123,6 +123,7 @@ def machine(made, clone, tmp_path_factory):
     subprocess.run(["cp", "-a", made, root / FOLDER[1:]], check=True)
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", clone, root / "home/clone"],
                    check=True)
+    subprocess.run(["cp", "-a", root / "home/clone", root / "readable"], check=True)
     (root / "inputs").mkdir()
     for each in [*wanted, *plan.inputs(PINS, this_machine())]:
         shutil.copy(images.STORE.physical(each.store_path), root / "inputs" / each.pin.file)
@@ -223,6 +224,19 @@ def test_a_copied_folder_serves_a_clone_too(machine):
     assert (linted.returncode, linted.stdout) == (0, "")
     refused = bare.run(machine, "/home/clone/tools/test")
     assert refused.returncode == 3 and "tools/test --setup" in refused.stderr
+
+
+def test_another_users_clone_is_not_written_to(machine):
+    """What was built is kept beside the folder. Nix has to be told that the clone is trusted."""
+    told = bare.run(machine, f"{FOLDER}/current/programs/git", "config", "--global", "--add",
+                    "safe.directory", "/readable", HOME="/home")
+    assert told.returncode == 0, told.stderr
+    built = bare.run(machine, "/readable/tools/build", "smoke-image", "--maker", "emitter",
+                     APERTUS_BOOTSTRAP=FOLDER, HOME="/home")
+    assert built.returncode == 0, built.stderr
+    result = machine / FOLDER[1:] / "var/result"
+    assert result.readlink().name == built.stdout.strip().rpartition("/")[2]
+    assert not {".roots", "result"} & {path.name for path in (machine / "readable").iterdir()}
 
 
 def test_without_user_namespaces_a_build_is_one_error(machine):

@@ -85,7 +85,16 @@ def build(
 
 
 def root(project: Path, attribute: str, store: Store, maker: Maker) -> Path:
-    """Build an output and keep it from the garbage collector under .roots (trap 9)."""
+    """Build an output and keep it from the garbage collector under .roots (trap 9).
+
+    Raises:
+        UserError: what `build` raises, or the clone cannot be written to.
+    """
     link = work(project) / ".roots" / attribute
-    link.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        link.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError("there is no place for what keeps a build in the store", where=link.parent,
+                        got=error.strerror,
+                        next_step="set APERTUS_WORK to a folder of yours") from error
     return build(project, attribute, store, maker, link=link)
