@@ -102,7 +102,7 @@ def test_setup_says_what_is_missing_and_changes_nothing(tmp_path):
     before = sorted(clone.rglob("*"))
     result = subprocess.run([clone / "tools/build"], capture_output=True, text=True)
     assert result.returncode == 3
-    assert ".venv" in result.stderr and "tools/build --setup" in result.stderr
+    assert ".venv" in result.stderr and "run: tools/setup" in result.stderr
     assert sorted(clone.rglob("*")) == before
 
 
