@@ -106,7 +106,7 @@ def test_killed_in_every_step_it_goes_on_to_the_same_bytes(reference, clone, tmp
     aims = {
         "at its start": [Aim(step, 0) for step in STEPS],
         "within it": [Aim(step, chance.uniform(0, 0.6)) for step in STEPS],
-        "when a name is given": [aim for step in STEPS for aim in moments(places(at))[step]],
+        "when a name is given": [aim for aim in moments(places(at)).values() for _ in range(3)],
     }[when]
     undisturbed, file, killed = Undisturbed(places(reference)), profile(at), 0
     with adopting():

@@ -56,18 +56,25 @@ def page(commit: str, command: str, reference: Run, kills: Sequence[Killed], las
         f"All of them together took {total:.0f} s. The image was in the store before: the "
         "step build found it there.",
         "",
-        "SIGKILL went to the process group; the registry's server is not in it and has to end by "
-        "itself. After each kill no process of the run was left, the longest within "
-        f"{max(each.run.gone for each in hit):.1f} s. Each file under a final name, each blob of "
-        "the registry and each note of a step was whole: compared by SHA-256 with the undisturbed "
-        "release, or the digest in its name. No tag was there before all published files were. At "
-        "the end nothing was left beside the names, no lock and no note of an upload.",
+        "SIGKILL went to the process group, and the next run began as soon as what shares its "
+        "stderr was gone. What is not in the group has to end by itself: the registry's server, "
+        "and what Nix builds in its sandbox. All did, the last "
+        f"{max(each.run.gone for each in hit):.1f} s after its kill.",
+        "",
+        "Right after each kill every file under a final name and every blob of the registry was "
+        "whole, by SHA-256: that of the undisturbed release, or the digest in its name. Every note "
+        "of a step or an upload could be read. No tag was there before all published files were. "
+        "At the end nothing was left beside the names, no lock, no note of an upload, and less "
+        "than one chunk in uploads. `tools/registry fsck`'s full check found nothing.",
         "",
         *_table(("step", "undisturbed", "last run"),
                 ((step, _took(reference, step), _took(last, step)) for step in STEPS)),
         "",
-        "A kill is counted from the step's line on stderr. The run that follows is the next "
-        "row's; what it did until its own kill is told here.",
+        "A kill's seconds count from the step's line on stderr; a later step is killed at its "
+        "line. Where a step had ended before its kill, it was undone (its note taken away, or the "
+        "export) and tried again by its newest length. The lint's report was taken out of the "
+        "store before each check. The run that follows is the next row's; what it did until its "
+        "own kill is told here.",
         "",
         *_table(("", "aimed at", "killed in", "after", "programs running", "left", "the next run"),
                 (_row(number, each) for number, each in enumerate(kills, 1))),
@@ -85,8 +92,8 @@ def _row(number: int, each: Killed) -> tuple[str, ...]:
     else:
         where = step or "between two steps"
         after = f"{run.killed - run.begun[step]:.1f} s" if step else ""
-    return (str(number), str(each.aim), where, after, ", ".join(run.running), each.state,
-            _did(each.next))
+    running = ", ".join(sorted({process.name for process in run.running}))
+    return (str(number), str(each.aim), where, after, running, each.state, _did(each.next))
 
 
 def _did(run: Run) -> str:

@@ -14,15 +14,28 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from apertus_image.release.profile import STEPS
 
 __all__ = ["Aim", "Run", "adopting", "run"]
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
-LETTING_GO = 60.0  # seconds that what was not killed itself may take to end
+LETTING_GO = 120.0  # seconds that what was not killed itself may take to end
 POLL = 0.0005
 BEGUN, FINISHED = re.compile(r"(\w+) …$"), re.compile(r"(\w+): done( before)?")
+
+
+class Process(NamedTuple):
+    """A process; numbers are given again, so its start (clock ticks) belongs to it."""
+
+    pid: int
+    start: int
+    name: str
+
+    def lives(self) -> bool:
+        found = _status(self.pid)
+        return found is not None and found[0].start == self.start and not found[2]
 
 
 @dataclass(frozen=True)
@@ -58,16 +71,34 @@ class Run:
         output: of stdout.
         code: its exit code, -9 if it was killed.
         killed: seconds since the start at which it was.
-        running: programs of it that lived then, its own left out.
-        gone: seconds from its end to the end of the last process it had started.
+        running: the processes of it that lived then, its own left out.
     """
 
     lines: list[tuple[float, str]] = field(default_factory=list)
     output: str = ""
     code: int = 0
     killed: float | None = None
-    running: list[str] = field(default_factory=list)
-    gone: float = 0.0
+    running: list[Process] = field(default_factory=list)
+    _left: threading.Thread | None = None
+    _gone: float = 0.0
+
+    @property
+    def gone(self) -> float:
+        """Seconds from its kill to the end of the last process that lived then; waits for it."""
+        if self._left:
+            self._left.join()
+        return self._gone
+
+    def watch(self) -> None:
+        """Note when the last of its processes ends, while others go on."""
+        def wait() -> None:
+            while any(process.lives() for process in self.running):
+                time.sleep(0.01)
+            self._gone = time.monotonic() - since
+
+        since = time.monotonic()
+        self._left = threading.Thread(target=wait)
+        self._left.start()
 
     @property
     def said(self) -> str:
@@ -99,36 +130,42 @@ class Run:
 
 @contextlib.contextmanager
 def adopting() -> Iterator[None]:
-    """Within it, whatever loses its parent becomes this process's child, so `run` finds it."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    """Within it, whatever loses its parent becomes this process's child, so it is found.
+
+    Raises:
+        AssertionError: a process that was started within it outlives it.
+    """
+    before = {process.pid for process in _descendants(os.getpid())}
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         yield
+        end = time.monotonic() + LETTING_GO
+        while left := [each for each in _descendants(os.getpid()) if each.pid not in before]:
+            assert time.monotonic() < end, f"left over: {left}"
+            time.sleep(0.01)
     finally:
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 0)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0)
 
 
 def run(command: Sequence[str | Path], environment: Mapping[str, str], aim: Aim | None = None
         ) -> Run:
     """Run a release until it ends, or until its process group is killed at the moment aimed at.
 
-    Raises:
-        AssertionError: a process that it started outlives it.
+    What it has started and does not end with it may go on: `Run.gone` waits for it.
     """
-    done, others, over = Run(), _descendants(), threading.Event()
+    done, over, lock, started = Run(), threading.Event(), threading.Lock(), time.monotonic()
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, env=environment,
                                start_new_session=True)
-    lock, started = threading.Lock(), time.monotonic()
 
     def kill() -> None:
         with lock, contextlib.suppress(ProcessLookupError):
             if done.killed is None:
                 os.killpg(process.pid, signal.SIGSTOP)  # what is looked at now is what is killed
-                mine = _descendants(process.pid)
-                done.running = sorted({name for pid, name in mine.items() if pid != process.pid})
+                done.running = _descendants(process.pid)
                 done.killed = time.monotonic() - started
                 os.killpg(process.pid, signal.SIGKILL)
+                done.watch()
 
     def wait() -> None:
         end, come = time.monotonic() + aim.after, aim.until()
@@ -151,37 +188,36 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], aim: Aim 
         done.output = process.stdout.read().strip()
     if waiting.ident:
         waiting.join()
-    done.code, ended = process.returncode, time.monotonic()
+    done.code = process.returncode
     if done.code != -signal.SIGKILL:  # it had ended before
         done.killed, done.running = None, []
-    if done.killed is not None:
-        ended = started + done.killed
-    while left := _descendants().keys() - others.keys():
-        assert time.monotonic() - ended < LETTING_GO, (
-            f"left over: {[_descendants().get(pid) for pid in left]}")
-        time.sleep(0.01)
-    done.gone = time.monotonic() - ended
     return done
 
 
-def _descendants(of: int | None = None) -> dict[int, str]:
-    """The processes below one, by number, with their names; those that have ended are reaped."""
-    of, names, children = of or os.getpid(), {}, {}
+def _descendants(of: int) -> list[Process]:
+    """The processes below one; of this process's own children those that have ended are reaped."""
+    children: dict[int, list[Process]] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            text = file.read_text()
-            state, parent = text[text.rindex(")") + 2:].split()[:2]
-            pid = int(file.parent.name)
-            if state == "Z":
-                if int(parent) == os.getpid() and of == os.getpid():
-                    with contextlib.suppress(ChildProcessError):
-                        os.waitpid(pid, os.WNOHANG)
-                continue
-            names[pid] = text[text.index("(") + 1:text.rindex(")")]
-            children.setdefault(int(parent), []).append(pid)
-    found, waiting = {}, [of]
+        if found := _status(int(file.parent.name)):
+            process, parent, ended = found
+            if not ended:
+                children.setdefault(parent, []).append(process)
+            elif parent == of == os.getpid():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(process.pid, os.WNOHANG)
+    below, waiting = [], [of]
     while waiting:
-        for pid in children.get(waiting.pop(), []):
-            found[pid] = names[pid]
-            waiting.append(pid)
-    return found
+        found = children.get(waiting.pop(), [])
+        below += found
+        waiting += [process.pid for process in found]
+    return below
+
+
+def _status(pid: int) -> tuple[Process, int, bool] | None:
+    """A process with its parent's number and whether it has ended (proc(5), /proc/PID/stat)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+    return Process(pid, int(rest[19]), name), int(rest[1]), rest[0] in "ZX"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from apertus_image.registry.server.folder import Folder
 from apertus_image.registry.server.layout import Layout
-from apertus_image.release.profile import STEPS
 from apertus_image.ui.progress import size
 from support.kills import Aim
 
@@ -84,35 +83,31 @@ class Places:
         ]
 
 
-def moments(places: Places) -> dict[str, list[Aim]]:
-    """Step -> the moments in it at which something has just got its final name."""
+def moments(places: Places) -> dict[str, Aim]:
+    """Step -> the next moment in it at which something has just got its final name."""
     def more(count: Callable[[], int]) -> Callable[[], Callable[[], bool]]:
         def begun() -> Callable[[], bool]:
             before = count()
             return lambda: count() > before
         return begun
 
-    def files(folder: Callable[[], Path], pattern: str) -> Callable[[], int]:
-        return lambda: len(list(folder().glob(pattern)))
-
-    def work() -> Path:
-        return places.work / "files"
-
-    def published() -> Path:
-        return places.published
+    def files(pattern: str) -> Callable[[], int]:
+        return lambda: len(list((places.work / "files").glob(pattern)))
 
     def blobs() -> int:
         return len(places.layout.blobs())
 
+    def names() -> int:
+        return len(whole(places.published)) + len(places.tags())
+
     found = (
         Aim("push", until=more(blobs), moment="one more blob is whole"),
-        Aim("export", until=more(files(work, "*.sqsh")), moment="the file has its name"),
-        Aim("record", until=more(files(work, "*.json")), moment="a document is there"),
+        Aim("export", until=more(files("*.sqsh")), moment="the file has its name"),
+        Aim("record", until=more(files("*.json")), moment="one more document is there"),
         Aim("attach", until=more(blobs), moment="one more blob is whole"),
-        Aim("publish", until=more(files(published, "*.sqsh")), moment="the file is published"),
-        Aim("publish", until=more(lambda: len(places.tags())), moment="the tag is there"),
+        Aim("publish", until=more(names), moment="one more name or the tag is there"),
     )
-    return {step: [aim for aim in found if aim.step == step] for step in STEPS}
+    return {aim.step: aim for aim in found}
 
 
 class Undisturbed:
