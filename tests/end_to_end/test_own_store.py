@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 
 import pytest
-from apertus_image.fetch.plan import inputs
 from apertus_image.oci.image import Image
 from apertus_image.squashfs.export import Exporter
 from apertus_image.squashfs.source import StoredImage
-from apertus_image.tree.machine import this_machine
-from support import images
+from support import images, own_store
 from support.checkout import clean_clone
 from support.checkouts import repository
+from support.kills import Aim, adopting, run
+from support.releasing import command, needs_programs, places, profile
+from support.remains import Undisturbed
 
 pytestmark = [
     pytest.mark.nix,
@@ -27,25 +29,8 @@ pytestmark = [
 def site(tmp_path_factory):
     """(clone, environment): the environment names a folder of inputs and an empty store."""
     folder = tmp_path_factory.mktemp("own")
-    clone, mirror = clean_clone(folder / "clone"), folder / "mirror"
-    mirror.mkdir()
-    wanted, boot = inputs(clone / "nix/pins", ["smoke-image"], this_machine())
-    for each in (*wanted, *boot.debs):
-        file = images.STORE.physical(each.store_path)
-        if not file.exists() and each not in boot.debs:
-            pytest.skip("not run: the smoke image's inputs are not in the store")
-        if file.exists():
-            (mirror / each.pin.file).symlink_to(file)
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("APERTUS_")} | {
-        "APERTUS_STORE": str(folder / "root"), "XDG_CACHE_HOME": str(folder / "cache"),
-        "APERTUS_DEBIAN_MIRRORS": str(mirror), "APERTUS_PYPI_INDEX": str(mirror),
-    }
-    # The bootstrap's own packages are not kept once it is unpacked: copy its tree.
-    source, target = images.STORE.physical(boot.store_path), folder / "root"
-    if not all((mirror / each.pin.file).exists() for each in boot.debs):
-        subprocess.run(["nix", *images.STORE.nix_args(), "copy", "--no-check-sigs", "--to",
-                        str(target), str(source)], check=True, capture_output=True)
+    clone = clean_clone(folder / "clone")
+    environment = own_store.environment(folder)
     yield clone, environment
     subprocess.run(["chmod", "-R", "u+w", folder], check=True)
 
@@ -112,3 +97,25 @@ def test_a_missing_input_is_one_error_that_names_it(site, tmp_path):
     assert result.returncode == 1 and result.stdout == ""
     assert "idna-3.18-py3-none-any.whl" in result.stderr and "Traceback" not in result.stderr
     assert "tools/lock debian --gone" in result.stderr
+
+
+@needs_programs
+def test_a_release_from_nothing_goes_on_after_kills_within_downloads_and_builds(
+        reference, tmp_path):
+    at, chance, undisturbed = tmp_path / "site", random.Random(3), Undisturbed(places(reference))
+    clone, file = clean_clone(tmp_path / "clone"), profile(at)
+    environment = own_store.environment(tmp_path) | {"XDG_STATE_HOME": str(at / "state")}
+    aims = [*(Aim("prefetch", chance.uniform(0, 3)) for _ in range(3)),
+            *(Aim("build", chance.uniform(1, 12)) for _ in range(5))]
+    with adopting():
+        killed = [run(command(clone, file), environment, aim) for aim in aims]
+        done = run(command(clone, file), environment)
+    assert done.code == 0, done.said
+    assert [each.step for each in killed].count("build") > 2
+    assert not undisturbed.faults(places(at)) and not places(at).left_over()
+    assert undisturbed.digests(places(at).published) == undisturbed.published
+    checked = subprocess.run(
+        ["nix-store", "--store", environment["APERTUS_STORE"], *images.STORE.nix_args(),
+         "--verify", "--check-contents"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    subprocess.run(["chmod", "-R", "u+w", tmp_path], check=True)
