@@ -39,7 +39,7 @@ pytestmark = [
 ]
 COMMAND = ("APERTUS_SLOW_TESTS=1 APERTUS_EVIDENCE=docs/evidence "
            "tools/test tests/end_to_end/test_release_full.py")
-NEEDED = 45 * 2**30
+NEEDED = 32 * 2**30
 # Random moments within a step: where gigabytes are moved, more of them.
 TIMES = dict.fromkeys(STEPS, 2) | {"push": 6, "export": 6, "check": 4, "publish": 4}
 LONG = ("push", "export", "check", "publish")
