@@ -214,6 +214,8 @@ def test_a_stopped_run_leaves_whole_packages_and_the_next_ends(project, number):
         run = subprocess.Popen(
             seeding.command(project), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=seeding.surroundings(project, APERTUS_DEBIAN_MIRRORS=server.url),
+            # A test run in the background would pass on an ignored SIGINT.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             start_new_session=True)
         while run.poll() is None and second not in [path for _, path, _ in server.asked]:
             time.sleep(0.02)

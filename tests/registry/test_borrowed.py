@@ -71,6 +71,8 @@ def test_ctrl_c_is_the_tasks_to_act_on(tmp_path):
             "    except KeyboardInterrupt: time.sleep(1); print(answers(address), flush=True)")
     task = subprocess.Popen([sys.executable, "-c", code, tmp_path / "r"], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, text=True, start_new_session=True,
+                            # A test run in the background would pass on an ignored SIGINT.
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     address = task.stdout.readline().strip()
     os.killpg(task.pid, signal.SIGINT)  # as a terminal sends it, to all of its foreground

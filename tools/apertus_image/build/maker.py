@@ -25,6 +25,7 @@ __all__ = ["INPUT", "Maker", "choose", "folder_url", "locked_source", "source"]
 
 INPUT = "nix2container"
 ANSWER_SECONDS = 3.0
+PATH = "/:@!$&'()*+,;="
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,12 @@ def choose(
 
 
 def folder_url(folder: Path) -> str:
-    """A folder as a flake's URL, in which a space or a percent sign has to be quoted."""
-    return f"path:{quote(str(folder))}"
+    """A folder as a flake's URL, in which a space or a percent sign has to be quoted.
+
+    What may stand there stays (RFC 3986, "pchar"): Nix 2.8 does not undo any quoting, so it has no
+    URL at all for a path with a space.
+    """
+    return f"path:{quote(str(folder), safe=PATH)}"
 
 
 def source(project: Path, store: Store) -> Path:
