@@ -30,6 +30,9 @@ in
     env -i "$(command -v python3)" -s -P ${./imports.py} >"$out"
   '';
 
+  # A build that has to be ended.
+  endless = shell.run "endless" { } "echo begun; while sleep 1; do :; done";
+
   # nix/builder.nix with real modules: one with a manifest, one whose output mentions a
   # store path.
   identity = builder {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from apertus_image.build import tied
 from apertus_image.build.maker import Maker, choose, folder_url
 from apertus_image.errors import UserError
 from apertus_image.store import namespaces
@@ -71,10 +71,7 @@ def build(
         *(["--out-link", str(link)] if link else ["--no-link"]),
     ]
     # Nix's own progress goes to stderr; the path is asked for on stdout.
-    result = subprocess.run(
-        [*command, "--json"], stdout=subprocess.PIPE, text=True,
-        env=os.environ | store.environment(project),
-    )
+    result = tied.run([*command, "--json"], os.environ | store.environment(project))
     if result.returncode:
         raise UserError(
             f"the build of {attribute} failed; Nix's message is above",
