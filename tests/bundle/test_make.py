@@ -77,18 +77,38 @@ def test_a_clone_is_linked_to_its_folder_unless_it_cannot_be(tmp_path):
     assert not make.link(tmp_path / "nowhere", tmp_path)
 
 
-@pytest.mark.parametrize("writable", [True, False])
-def test_a_clone_that_cannot_be_written_to_does_not_spoil_the_folder(tmp_path, monkeypatch,
-                                                                     writable):
+def python(folder: Path, text: str = "") -> None:
+    """A folder's python3, which cannot be started without text."""
+    (folder / "current/programs").mkdir(parents=True)
+    (folder / "current/programs/python3").write_text(text)
+    (folder / "current/programs/python3").chmod(0o755 if text else 0o644)
+
+
+@pytest.mark.parametrize(("starts", "writable", "said"), [
+    (True, True, "run on it from now on"),
+    (True, False, "APERTUS_BOOTSTRAP='"),
+    (False, True, "warning: its programs cannot be started there"),
+])
+def test_a_folder_that_cannot_be_linked_or_started_is_made_all_the_same(
+        tmp_path, monkeypatch, starts, writable, said):
+    folder = tmp_path / "my folder"
+    python(folder, "#!/bin/sh\n" if starts else "")
     monkeypatch.setenv("APERTUS_SEED", str(tmp_path))
     monkeypatch.setattr(bootstrap, "prefetch", lambda *_, **__: None)
     monkeypatch.setattr(bootstrap, "make", lambda folder, *_, **__: make.Made(
         folder, {"identity": "0" * 64}, True))
     monkeypatch.setattr(bootstrap, "link", lambda *_: writable)
-    result = CliRunner().invoke(bootstrap.main, [f"{tmp_path}/my folder"])
-    assert (result.exit_code, result.stdout) == (0, f"{tmp_path}/my folder\n"), result.output
-    told = f"APERTUS_BOOTSTRAP='{tmp_path}/my folder'" in result.stderr
-    assert told is not writable
+    result = CliRunner().invoke(bootstrap.main, [str(folder)])
+    assert (result.exit_code, result.stdout) == (0, f"{folder}\n"), result.output
+    assert said in result.stderr.splitlines()[-1]
+
+
+def test_a_folder_that_is_damaged_does_not_start(tmp_path):
+    assert not make.starts(tmp_path)
+    for number, (text, good) in enumerate([("#!/bin/sh\n", True), ("#!/bin/sh\nexit 127\n", False),
+                                           ("#!/nowhere\n", False)]):
+        python(tmp_path / str(number), text)
+        assert make.starts(tmp_path / str(number)) is good
 
 
 def test_no_list_of_folders_can_name_it(tmp_path):

@@ -90,7 +90,7 @@ first_line() { printf '%s\n' "$1" | sed -n '/^W:/d;/[^[:space:]]/{p;q;}'; }
 
 full() {  # WHAT WHERE SAID
     fail "$1" where "$2" got "$(first_line "$3")" \
-        next "make room (0.5 GB), or set XDG_CACHE_HOME to a larger disk, and run it again: it goes on"
+        next "make room (0.3 GB), or set XDG_CACHE_HOME to a larger disk, and run it again: it goes on"
 }
 
 bring() {  # POOL SHA256; into $part, or what was tried into $tried

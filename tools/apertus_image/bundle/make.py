@@ -27,7 +27,7 @@ from apertus_image.fetch.plan import Input
 from apertus_image.squashfs.final import remove_left, workplace
 from apertus_image.tree.machine import Machine
 
-__all__ = ["RECORD", "SCHEMA", "Made", "link", "make", "prepare"]
+__all__ = ["RECORD", "SCHEMA", "Made", "link", "make", "prepare", "starts"]
 
 SCHEMA = "apertus-image/bundle/1"
 RECORD = "bundle.json"
@@ -114,6 +114,15 @@ def make(target: Path, project: Path, machine: Machine, files: Iterable[tuple[In
         raise UserError("the folder cannot be written", where=error.filename or target,
                         got=error.strerror, next_step="make room, or choose another") from error
     return Made(target, record, written)
+
+
+def starts(folder: Path) -> bool:
+    """Whether a folder of this machine's can be used where it lies; not on a noexec file system."""
+    try:
+        return subprocess.run([folder / "current/programs/python3", "-c", ""],
+                              capture_output=True).returncode == 0
+    except OSError:
+        return False
 
 
 def link(project: Path, folder: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from apertus_image.bundle.make import link, make, prepare
+from apertus_image.bundle.make import link, make, prepare, starts
 from apertus_image.bundle.plan import inputs
 from apertus_image.commands.project import PINS, PROJECT, setup_option, store_option
 from apertus_image.fetch import plan
@@ -72,7 +72,10 @@ def main(folder: Path, name: str, as_json: bool, store: Store) -> None:
                     step=lambda _label: steps.add(1))
     click.echo(f"{done.record['identity'][:12]} for {name}, in {time.monotonic() - started:.0f} s"
                if done.written else "this very folder is there already", err=True)
-    if seeded and machine == this_machine():
+    if machine == this_machine() and not starts(folder):
+        click.echo("warning: its programs cannot be started there: the file system may be mounted "
+                   "noexec; copy it to another", err=True)
+    elif seeded and machine == this_machine():
         click.echo("this clone's tools/ run on it from now on" if link(PROJECT, folder) else
                    "this clone cannot be written to, so its tools/ have to be told of it: "
                    f"APERTUS_BOOTSTRAP={shlex.quote(str(folder.absolute()))}", err=True)
