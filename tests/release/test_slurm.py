@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from apertus_image.errors import UserError
 from apertus_image.release import slurm
@@ -69,3 +71,20 @@ def test_a_folder_that_slurm_could_not_log_to_is_refused(programs, tmp_path):
         submit("a\\b")
     assert not (tmp_path / "submitted").exists()
     assert submit("a%b")
+
+
+@pytest.mark.parametrize("own", [None, "/scratch/my folder/0123456789ab"])
+def test_a_job_runs_on_the_folder_that_it_was_submitted_from(programs, tmp_path, monkeypatch, own):
+    """Also where Slurm passes no variables on, or somebody submits it again by hand."""
+    if own:
+        monkeypatch.setenv("APERTUS_BOOTSTRAP", own)
+    else:
+        monkeypatch.delenv("APERTUS_BOOTSTRAP", raising=False)
+    programs("true")
+    folder = Folder(tmp_path / "release")
+    folder.make()
+    slurm.submit(Slurm(time="1"), folder, ["sh", "-c", 'echo "on ${APERTUS_BOOTSTRAP-nothing}"'],
+                 STEPS)
+    said = subprocess.run(["sh", folder.path / "logs/push.sh"], capture_output=True, text=True,
+                          env={"PATH": "/usr/bin:/bin"})
+    assert said.stdout == f"on {own or 'nothing'}\n"

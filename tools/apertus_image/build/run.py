@@ -13,7 +13,7 @@ from apertus_image.errors import UserError
 from apertus_image.store import namespaces
 from apertus_image.store.store import Store
 
-__all__ = ["build", "programs", "root", "work"]
+__all__ = ["BOOTSTRAP", "build", "programs", "root", "work"]
 
 BOOTSTRAP = "APERTUS_BOOTSTRAP"
 WORK = "APERTUS_WORK"

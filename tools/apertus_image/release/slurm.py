@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from apertus_image.build.run import BOOTSTRAP
 from apertus_image.errors import UserError
 from apertus_image.place.whole import write_whole
 from apertus_image.release.profile import Slurm
@@ -25,7 +26,7 @@ __all__ = ["free", "jobs", "states", "submit"]
 SCRIPT = """\
 #!/bin/sh
 # Written by tools/release; it can be submitted again by hand.
-cd {folder} || exit
+{setting}cd {folder} || exit
 exec {command}
 """
 
@@ -43,13 +44,17 @@ def submit(slurm: Slurm, folder: Folder, command: Sequence[str], undone: Sequenc
     """
     submitted: list[dict[str, Any]] = []
     after: list[int] = []
+    own = os.environ.get(BOOTSTRAP)
     try:
         for group in slurm.jobs:
             if not (names := [step for step in group if step in undone]):
                 continue
             script = folder.path / "logs" / f"{names[0]}.sh"
             # Paths on the command line, in the profile and in variables are as they were here.
+            # Without the self-contained folder that runs this, a site that passes no variables to
+            # jobs, or a shell that has none, could not start the command.
             write_whole(script, SCRIPT.format(
+                setting=f"export {BOOTSTRAP}={shlex.quote(own)}\n" if own else "",
                 folder=shlex.quote(os.getcwd()),  # noqa: PTH109
                 command=shlex.join([*command, "--only", ",".join(names)])).encode())
             attempts: list[int] = []
