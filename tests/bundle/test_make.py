@@ -30,6 +30,7 @@ def test_a_folder_is_prepared_where_there_is_none_or_its_own(tmp_path):
     ("full/file/below", "cannot be written"),
     ("a:b", "cannot be used"),
     ("a;b/c", "cannot be used"),
+    ("a?", "cannot be used"),
 ])
 def test_an_unfit_folder_is_refused_before_anything_is_brought(tmp_path, monkeypatch, place, said):
     (tmp_path / "full").mkdir()

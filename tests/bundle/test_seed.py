@@ -115,7 +115,7 @@ def test_a_file_system_without_programs_is_told(tmp_path):
     assert "noexec" in result.stderr and cache(project) == PACKAGES
 
 
-@pytest.mark.parametrize("place", ["o'd $x & \"%s\" |`é`", "relative"])
+@pytest.mark.parametrize("place", ["o'd $x & \"%s\" |`é` \\b", "relative"])
 def test_the_cache_may_lie_anywhere(project, tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     where = place if place == "relative" else str(tmp_path / place)

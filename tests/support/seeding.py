@@ -22,9 +22,7 @@ PACKAGES = ["debs/lib+bundle_1.0_amd64.deb", "debs/lib+toolchain_1.0_amd64.deb"]
 LOADER = """\
 #!/bin/sh
 case "$*" in *" -c "*) exit ;; esac  # whether it starts at all
-echo "$@"
-echo "mirrors: $APERTUS_DEBIAN_MIRRORS"
-echo "seed: $APERTUS_SEED"
+printf '%s\\n' "$*" "mirrors: $APERTUS_DEBIAN_MIRRORS" "seed: $APERTUS_SEED"
 echo "led by: ${LD_AUDIT-}${NIX_CONFIG-}${PYTHONINSPECT-}${PYTHONPLATLIBDIR-}"
 cat "$PYTHONHOME/lib/python3/dist-packages/certifi/core.py" "$APERTUS_SEED/certificates.crt"
 exit ${RESULT:-0}

@@ -64,7 +64,7 @@ places() {  # POOL
         esac
         case $mirror in
         *://*) echo "${mirror%/}/$quoted" ;;
-        *) echo "$mirror/$1" && echo "$mirror/${1##*/}" ;;
+        *) printf '%s\n' "$mirror/$1" "$mirror/${1##*/}" ;;
         esac
     done
     for archive in ${APERTUS_DEBIAN_SNAPSHOT:-}; do

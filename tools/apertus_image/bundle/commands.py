@@ -35,8 +35,8 @@ case $(uname -m) in
     exit 3 ;;
 esac
 case $dir in
-*:* | *';'*)  # between folders in PATH, and in the loader's list
-    echo "error: a folder with : or ; in its path cannot be used: $dir" >&2
+*:* | *';'* | *'?'*)  # lists of folders have these, and Nix's name of a store
+    echo "error: a folder with : ; or ? in its path cannot be used: $dir" >&2
     exit 3 ;;
 esac
 unset CDPATH LD_AUDIT LD_LIBRARY_PATH LD_PRELOAD

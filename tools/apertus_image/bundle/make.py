@@ -57,8 +57,8 @@ def prepare(target: Path) -> None:
     """Make the folder that `make` fills; to be asked before anything is brought for it.
 
     Raises:
-        UserError: something else has the name, no list of folders can name it, or it cannot be
-            written to.
+        UserError: something else has the name, its path cannot be used, or it cannot be written
+            to.
     """
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -74,9 +74,9 @@ def prepare(target: Path) -> None:
         raise UserError("something else has the name", where=target,
                         expected="no folder, an empty one, or one that tools/bootstrap made",
                         next_step="give another name")
-    if set(":;").intersection(os.path.realpath(target)):
-        raise UserError("a folder with : or ; in its path cannot be used", where=target,
-                        got="PATH and the loader have these between folders",
+    # Lists of folders have these, PATH and the loader's, and Nix's name of a store.
+    if set(":;?").intersection(os.path.realpath(target)):
+        raise UserError("a folder with : ; or ? in its path cannot be used", where=target,
                         next_step="give another name")
 
 

@@ -107,7 +107,8 @@ unpack() {  # DEB
         size=$(printf '%s\n' "$header" | cut -c 49-58 | tr -d ' ')
         case $header in
         data.tar.xz*)
-            head -c $((offset + 60 + size)) "$1" | tail -c "$size" | xz -dc | tar -xof - -C "$root"
+            head -c $((offset + 60 + size)) "$1" | tail -c "$size" | xz -dc |
+                (cd "$root" && tar -xof -)  # -C would read a backslash
             return ;;
         esac
         offset=$((offset + 60 + size + size % 2))
